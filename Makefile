@@ -1,0 +1,54 @@
+# Everything runs in .venv, which is made on first use and again when pyproject.toml changes.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+INSTALLED := $(VENV)/.installed
+KERNELS := $(VENV)/.kernels
+
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+.PHONY: help demo test lint types soak bench clean clean-cache
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' Makefile
+
+demo: $(INSTALLED) $(KERNELS) ## run the demonstration
+	$(BIN)/python pipelines/demo.py
+
+test: lint types $(KERNELS) ## lint, types, tests, coverage
+	$(BIN)/coverage erase
+	$(BIN)/coverage run -m pytest
+	NUMBA_DISABLE_JIT=1 HYPOTHESIS_PROFILE=interpreted $(BIN)/coverage run -m pytest -m 'kernels and not soak'
+	$(BIN)/coverage combine --quiet
+	$(BIN)/coverage report
+
+lint: $(INSTALLED) ## ruff, rules and format
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+
+types: $(INSTALLED) ## mypy
+	$(BIN)/mypy
+
+soak: $(INSTALLED) $(KERNELS) ## all tests, with twenty times the examples
+	HYPOTHESIS_PROFILE=soak $(BIN)/python -m pytest -m 'soak or not soak'
+
+bench: $(INSTALLED) $(KERNELS) ## measure time and memory
+	$(BIN)/python pipelines/bench_memory.py
+
+clean-cache: ## delete numba's caches
+	find dask_rac \( -name '*.nbi' -o -name '*.nbc' \) -delete
+
+clean: clean-cache ## delete caches and reports; .venv stays
+	find dask_rac tests pipelines -type d -name __pycache__ -prune -exec rm -rf {} +
+	rm -rf .coverage .coverage.* .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache build dist htmlcov
+
+$(INSTALLED): pyproject.toml
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --editable '.[test,bench]'
+	touch $@
+
+# numba looks only at the file of the kernel itself, not at the helpers inlined into it from another.
+$(KERNELS): $(wildcard dask_rac/kernels/*.py) | $(INSTALLED)
+	$(MAKE) --no-print-directory clean-cache
+	touch $@

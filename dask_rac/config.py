@@ -1,0 +1,152 @@
+"""Parameters, names and dtypes that every layer shares."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import numpy as np
+
+from dask_rac.errors import InputError
+
+Linkage = Literal["single", "complete", "average"]
+Weights = Literal["distance", "similarity"]
+Missing = Literal["ignore", "infinite"] | float
+Duplicates = Literal["error", "min", "max", "mean"]
+
+EDGE_COLUMNS = ("source", "target", "weight")
+MERGE_COLUMNS = ("left", "right", "height", "size", "round")
+
+HAND_OVER = 0.05
+"""The finisher takes over after a round that merges fewer than this fraction of the live clusters."""
+
+INT32_NODES = 2**29
+"""Up to this many nodes ids are int32: a fate is an id and two more bits, and a sign."""
+
+REFUSED_LINKAGES = {
+    "centroid": "centroid linkage is not reducible: a merge can bring clusters nearer, so merging all reciprocal "
+    "pairs at once is not HAC; use 'average'",
+    "median": "median linkage is not reducible: a merge can bring clusters nearer, so merging all reciprocal pairs "
+    "at once is not HAC; use 'average'",
+    "ward": "ward linkage needs the distance of every pair of nodes, a complete graph, and has no meaning on a "
+    "sparse one; use 'average' or 'complete'",
+    "weighted": "weighted linkage needs the distance of every pair of nodes, a complete graph, and has no meaning "
+    "on a sparse one; use 'average' or 'complete'",
+}
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What is computed: the parameters of a run that change its result."""
+
+    linkage: Linkage
+    """How the weights between two clusters become one."""
+    missing: Missing
+    """What a pair of nodes without an edge weighs."""
+    weights: Weights
+    """Whether a small or a large weight is close."""
+    max_height: float
+    """No merge beyond it; for similarities, none below it."""
+    duplicates: Duplicates
+    """What becomes of an edge given with two weights."""
+    finisher: bool
+    """Whether the finisher takes over when rounds stop paying."""
+
+    @property
+    def sign(self) -> float:
+        """1 for distances, -1 for similarities: weights are compared by `sign * weight`."""
+        return -1.0 if self.weights == "similarity" else 1.0
+
+
+@dataclass(frozen=True)
+class RoundRecord:
+    """What one round did; the finisher is the last round."""
+
+    round: int
+    """From 1."""
+    clusters: int
+    """Live clusters, those with an edge, before the round."""
+    edges: int
+    """Edges between them before the round."""
+    merges: int
+    """Merges in the round."""
+    nearest_updates: int
+    """Clusters that did not merge but whose nearest did, so that it had to be found anew."""
+    nearest_seconds: float
+    """Finding each node's nearest, before the first round."""
+    match_seconds: float
+    """Finding reciprocal pairs."""
+    fold_seconds: float
+    """Folding rows, finding the nearest on the way."""
+    finish_seconds: float
+    """The finisher."""
+    finisher: bool
+    """Whether this was the finisher."""
+
+
+@dataclass(frozen=True)
+class Event:
+    """What a run is doing, for whoever watches."""
+
+    stage: Literal["compile", "load", "round", "finisher", "done"]
+    """What begins now; for "round", what has just ended."""
+    n_nodes: int = 0
+    """Nodes of the graph, 0 before it is known."""
+    merges: int = 0
+    """Merges done so far."""
+    record: RoundRecord | None = None
+    """The round that has just ended."""
+
+
+Progress = Callable[[Event], None]
+
+
+def checked_settings(
+    linkage: str,
+    missing: str | float | None,
+    weights: str,
+    max_height: float | None,
+    duplicates: str,
+    finisher: bool,
+) -> Settings:
+    """Settings from what the user gave, each checked by itself."""
+    if linkage in REFUSED_LINKAGES:
+        raise InputError(f"linkage={linkage!r}: {REFUSED_LINKAGES[linkage]}")
+    _one_of("linkage", linkage, get_args(Linkage))
+    _one_of("weights", weights, get_args(Weights))
+    _one_of("duplicates", duplicates, get_args(Duplicates))
+    sign = -1.0 if weights == "similarity" else 1.0
+    if missing is None:
+        missing = 0.0 if weights == "similarity" else "ignore"
+    if isinstance(missing, str):
+        _one_of("missing", missing, ("ignore", "infinite"), "or a number")
+    else:
+        missing = _finite("missing", missing, "for pairs infinitely far use missing='infinite'")
+    height = math.inf * sign if max_height is None else _number("max_height", max_height)
+    return Settings(linkage, missing, weights, height, duplicates, bool(finisher))  # type: ignore[arg-type]
+
+
+def id_dtype(n_nodes: int) -> type[np.signedinteger]:
+    """The dtype of ids and sizes in a graph of `n_nodes`."""
+    return np.int32 if n_nodes <= INT32_NODES else np.int64
+
+
+def _one_of(name: str, value: object, known: tuple[str, ...], also: str = "") -> None:
+    """Raise unless `value` is one of the known ones."""
+    if value not in known:
+        raise InputError(f"{name}={value!r} is unknown: use one of {', '.join(map(repr, known))} {also}".rstrip())
+
+
+def _number(name: str, value: object) -> float:
+    """`value` as a float that is not NaN."""
+    if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating) or math.isnan(value):
+        raise InputError(f"{name}={value!r} is not a number")
+    return float(value)
+
+
+def _finite(name: str, value: object, remedy: str) -> float:
+    """`value` as a finite float."""
+    number = _number(name, value)
+    if math.isinf(number):
+        raise InputError(f"{name}={value!r} is not finite: {remedy}")
+    return number

@@ -1,0 +1,144 @@
+"""The loop: rounds until nothing is left to merge, the finisher where rounds stop paying."""
+
+from dataclasses import dataclass, replace
+from functools import cache
+from time import perf_counter
+
+import dask
+import numpy as np
+from dask.system import CPU_COUNT
+from distributed.system import MEMORY_LIMIT
+from numpy.typing import NDArray
+
+from dask_rac.config import HAND_OVER, Event, Progress, RoundRecord, Settings, checked_settings, id_dtype
+from dask_rac.kernels.arrays import Merges, Rows
+from dask_rac.kernels.forest import tree_hashes, unite
+from dask_rac.kernels.tree import raise_heights
+from dask_rac.rounds import Components, Tree, boruvka_round, finisher_round, reciprocal_round
+from dask_rac.shard import Space, Team, first_shard, needs_counts, rule_of
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a run found: its merges, the round of each, and a record of every round."""
+
+    merges: Merges
+    round: NDArray[np.int32]
+    records: list[RoundRecord]
+
+
+def new_team() -> Team:
+    """Threads by Dask's own settings: `num_workers` where it is set, else all this process may use."""
+    return Team(dask.config.get("num_workers", None) or CPU_COUNT)
+
+
+def memory_limit() -> int:
+    """Bytes that this process may use."""
+    return int(MEMORY_LIMIT)
+
+
+@cache
+def compile_kernels(single: bool, ids: type[np.signedinteger]) -> float:
+    """Have every kernel that a run needs compiled, or loaded from the cache; returns the seconds it took."""
+    started = perf_counter()
+    rows = Rows(
+        np.array([0, 1, 3]),
+        np.array([1, 3, 4]),
+        np.array([1, 0, 2, 1], ids),
+        np.array([1.0, 1.0, 2.0, 2.0]),
+        np.empty(0, ids),
+        np.zeros(4, np.uint16),
+    )
+    with Team(1) as team:
+        for linkage, missing in [("single", "ignore")] if single else [("average", "ignore"), ("average", 0.0)]:
+            for finisher in (False, True):
+                settings = checked_settings(linkage, missing, "similarity", None, "error", finisher)
+                run(rows, settings, team, lambda _: None)
+    return perf_counter() - started
+
+
+def run(rows: Rows, settings: Settings, team: Team, report: Progress) -> Outcome:
+    """Cluster the nodes of `rows`, which are not changed."""
+    outcome = (
+        _span_forest(rows, settings, team, report)
+        if settings.linkage == "single"
+        else _merge_rounds(rows, settings, team, report)
+    )
+    merges = outcome.merges
+    raise_heights(merges.left, merges.right, merges.height, np.full(len(rows.start), -np.inf))
+    merges.height[:] = settings.sign * merges.height + 0.0  # no minus zero
+    return outcome
+
+
+def _merge_rounds(rows: Rows, settings: Settings, team: Team, report: Progress) -> Outcome:
+    """Average and complete linkage: rounds of reciprocal pairs, then the finisher."""
+    n = len(rows.start)
+    rule = rule_of(settings)
+    counts = id_dtype(len(rows.neighbour)) if needs_counts(rule) else None
+    space = Space(rows.neighbour.dtype.type, counts)
+    merges, when = _room(n, rows.neighbour.dtype)
+    records: list[RoundRecord] = []
+    found = 0
+    started = perf_counter()
+    shard = first_shard(rows, rule, team)
+    nearest_seconds = perf_counter() - started
+    pays = True
+    while True:
+        rest = Merges(*(array[found:] for array in merges))
+        if pays:
+            after, record = reciprocal_round(shard, rule, space, team, rest)
+            if after is None:
+                break
+            shard = after
+        else:
+            report(Event("finisher", n, found))
+            record = finisher_round(shard, rule, rest)
+            if not record.merges:
+                break
+        rule = rule._replace(scale=1.0)
+        record = replace(record, round=len(records) + 1, nearest_seconds=0.0 if records else nearest_seconds)
+        records.append(record)
+        when[found : found + record.merges] = record.round
+        found += record.merges
+        report(Event("round", n, found, record))
+        if record.finisher:
+            break
+        pays = not settings.finisher or record.merges >= HAND_OVER * record.clusters
+    return Outcome(Merges(*(array[:found] for array in merges)), when[:found], records)
+
+
+def _span_forest(rows: Rows, settings: Settings, team: Team, report: Progress) -> Outcome:
+    """Single linkage: Boruvka's rounds, then the forest's edges from the lightest to the heaviest."""
+    n, ids = len(rows.start), rows.neighbour.dtype
+    rule = rule_of(settings)
+    state = Components(rows, np.arange(n, dtype=ids), n)
+    kept = rows._replace(
+        stop=np.empty_like(rows.stop), neighbour=np.empty_like(rows.neighbour), weight=np.empty_like(rows.weight)
+    )
+    tree, when = Tree(np.empty(n, ids), np.empty(n, ids), np.empty(n)), np.empty(n, np.int32)
+    records: list[RoundRecord] = []
+    found = 0
+    while True:
+        rest = Tree(*(array[found:] for array in tree))
+        state, record = boruvka_round(state, kept, rule, team, rest)
+        if not record.merges:
+            break
+        rule = rule._replace(scale=1.0)
+        record = replace(record, round=len(records) + 1)
+        records.append(record)
+        when[found : found + record.merges] = record.round
+        found += record.merges
+        report(Event("round", n, found, record))
+    tree, when = Tree(*(array[:found] for array in tree)), when[:found]
+    hashes = np.empty(found, np.uint64)
+    tree_hashes(tree.source, tree.target, hashes)
+    order = np.lexsort((hashes, tree.weight))
+    merges, _ = _room(n, ids)
+    merges = Merges(*(array[:found] for array in merges))
+    unite(order, *tree, n, merges)
+    return Outcome(merges, when[order], records)
+
+
+def _room(n: int, ids: np.dtype[np.signedinteger]) -> tuple[Merges, NDArray[np.int32]]:
+    """Room for the merges of `n` nodes, and for the round of each."""
+    return Merges(np.empty(n, ids), np.empty(n, ids), np.empty(n), np.empty(n, ids)), np.empty(n, np.int32)

@@ -1,0 +1,267 @@
+"""Edges as users have them to rows, every fault found before anything is computed."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from os import PathLike
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from dask_rac.config import EDGE_COLUMNS, Settings, id_dtype
+from dask_rac.errors import InputError, Where, plain_row, refuse_rows
+from dask_rac.kernels import ingest
+from dask_rac.kernels.arrays import Rows
+from dask_rac.shard import Team
+from dask_rac.store import Columns, is_table, read_edges, table_edges
+
+BYTES_A_NODE = 96  # what a run keeps for each node, edges apart
+
+POLICIES = {"error": ingest.SAME, "min": ingest.SMALLEST, "max": ingest.LARGEST, "mean": ingest.MEAN}
+
+
+@dataclass(frozen=True)
+class Graph:
+    """A checked graph as rows."""
+
+    rows: Rows
+    least: float
+    """The smallest weight, infinite without an edge."""
+    largest: float
+    """The largest weight, minus infinite without an edge."""
+
+
+def load_graph(edges: Any, n_nodes: int | None, settings: Settings, team: Team, memory: int) -> Graph:
+    """Rows of any input that `dask_rac.cluster` takes; `memory` bytes must hold what its nodes need."""
+    if n_nodes is not None and (isinstance(n_nodes, bool) or not isinstance(n_nodes, int | np.integer) or n_nodes < 0):
+        raise InputError(f"n_nodes={n_nodes!r} is not a number of nodes")
+    if sp.issparse(edges):
+        return _load_matrix(edges, n_nodes, settings, team, memory)
+    columns, where = _read_columns(edges)
+    return _load_columns(columns, where, n_nodes, settings, team, memory)
+
+
+def _read_columns(edges: Any) -> tuple[Columns, Where]:
+    """The three columns of whatever table was given."""
+    if isinstance(edges, str | PathLike):
+        return read_edges(edges)
+    if is_table(edges):
+        return table_edges(edges)
+    if hasattr(edges, "__dask_graph__"):
+        edges = edges.compute()
+    if isinstance(edges, pd.DataFrame):
+        return _frame_columns(edges), plain_row
+    if isinstance(edges, tuple | list) and len(edges) == len(EDGE_COLUMNS):
+        return dict(zip(EDGE_COLUMNS, map(np.asarray, edges), strict=True)), plain_row
+    raise InputError(
+        f"edges cannot be a {type(edges).__name__}: give a scipy sparse matrix, a pandas or Dask DataFrame or Arrow table "
+        "with columns source, target, weight, a tuple of those three arrays, or the path of a Parquet file or folder"
+    )
+
+
+def _frame_columns(frame: pd.DataFrame) -> Columns:
+    """The three columns of a DataFrame; a null is an error."""
+    columns = {}
+    for name in EDGE_COLUMNS:
+        if name not in frame.columns:
+            raise InputError(
+                f"the DataFrame has no column {name!r}: it needs {', '.join(EDGE_COLUMNS)} and has "
+                f"{', '.join(map(str, frame.columns))}"
+            )
+        column = frame[name]
+        if isinstance(column, pd.DataFrame):
+            raise InputError(f"the DataFrame has {column.shape[1]} columns {name!r}: keep one")
+        refuse_rows(column.isna().to_numpy(), name, "null", "drop or fill them", plain_row)
+        columns[name] = column.to_numpy()
+    return columns
+
+
+def _load_columns(
+    columns: Columns, where: Where, n_nodes: int | None, settings: Settings, team: Team, memory: int
+) -> Graph:
+    """Rows of three columns."""
+    lengths = {name: np.shape(column) for name, column in columns.items()}
+    if len(set(lengths.values())) > 1 or any(len(shape) != 1 for shape in lengths.values()):
+        raise InputError(f"source, target and weight must be three columns of one length, not {lengths}")
+    ends = [_checked_ids(columns[name], name, n_nodes, where) for name in EDGE_COLUMNS[:2]]
+    weight = _checked_weights(columns["weight"], settings, where)
+    n = _checked_nodes(1 + max((int(column.max()) for column in ends if len(column)), default=-1), n_nodes, memory)
+    source, target = (column.astype(id_dtype(n), copy=False) for column in ends)
+    return _build_rows(n, source, target, weight, where, settings, team)
+
+
+def _build_rows(
+    n: int,
+    source: NDArray[Any],
+    target: NDArray[Any],
+    weight: NDArray[np.float64],
+    where: Where,
+    settings: Settings,
+    team: Team,
+) -> Graph:
+    """Rows of checked edges: both directions, no self loop, no parallel edge."""
+    degree = np.zeros(n, np.int64)
+    loops = ingest.count_degrees(source, target, degree)
+    _warn_of_loops(loops)
+    stop = np.cumsum(degree)
+    start = stop - degree
+    entries = int(stop[-1]) if n else 0
+    rows = Rows(
+        start,
+        start.copy(),
+        np.empty(entries, source.dtype),
+        np.empty(entries),
+        np.empty(0, source.dtype),
+        np.empty(entries, np.uint16),
+    )
+    spans = team.spans(np.append(start, entries))
+    team.run(ingest.scatter, spans, (source, target, weight), rows.stop, rows.neighbour, rows.weight)
+    conflicts = sum(team.run(ingest.unify, spans, rows, POLICIES[settings.duplicates]))
+    if conflicts and settings.duplicates == "error":
+        raise InputError(_describe_conflict(source, target, weight, where))
+    if len(weight) == loops:
+        return Graph(rows, np.inf, -np.inf)
+    outer = weight if not loops else weight[source != target]
+    return Graph(rows, float(outer.min()), float(outer.max()))
+
+
+def _load_matrix(matrix: Any, n_nodes: int | None, settings: Settings, team: Team, memory: int) -> Graph:
+    """Rows of a sparse matrix: symmetric as it is, or the edges of one triangle."""
+    if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
+        raise InputError(f"a matrix of shape {matrix.shape} is no graph: it must be square")
+    _checked_nodes(matrix.shape[0], n_nodes, memory)
+    if n_nodes is not None and n_nodes > matrix.shape[0]:
+        matrix = matrix.tocoo()
+        matrix = sp.coo_array((matrix.data, (matrix.row, matrix.col)), shape=(n_nodes, n_nodes))
+    n = matrix.shape[0]
+    entries = matrix.tocoo() if matrix.format not in ("csr", "csc") else None
+    rows = (matrix.T if matrix.format == "csc" else matrix).tocsr()
+    twice = entries is not None and rows.nnz != entries.nnz  # scipy has added parallel entries up
+    if not twice and not rows.has_sorted_indices:
+        rows = rows.sorted_indices()
+
+    def where(entry: int) -> str:
+        return f"row {np.searchsorted(rows.indptr, entry, side='right') - 1}, column {rows.indices[entry]}"
+
+    weight = _checked_weights(rows.data, settings, where)
+    ids = id_dtype(n)
+    indptr = rows.indptr.astype(np.int64)
+    indices = np.require(rows.indices, ids, ["C", "W"])
+    if len(indices) and not 0 <= int(indices.min()) <= int(indices.max()) < n:
+        raise InputError(f"the matrix names columns outside 0 to {n - 1}: it is damaged")
+    tie = np.empty(len(weight), np.uint16)
+    spans = team.spans(indptr)
+    checks = team.run(ingest.check_rows, spans, indptr, indices, weight, weight.view(np.int64), tie)
+    unsorted, diagonal, above, below = (sum(column) for column in list(zip(*checks, strict=True))[:4])
+    hashes = [np.array([check[side] for check in checks], np.uint64).sum() for side in (4, 5)]
+    if twice or unsorted:
+        given = entries if entries is not None else rows.tocoo()
+        weight = _checked_weights(given.data, settings, lambda entry: f"entry {entry}")
+        ends = given.row.astype(ids), given.col.astype(ids)
+        return _build_rows(n, *ends, weight, lambda entry: f"entry {entry}", settings, team)
+    full = above > 0 and below > 0
+    if full and (above != below or hashes[0] != hashes[1]):
+        _refuse_asymmetry(indptr, indices, weight)
+    if full and not diagonal:
+        start, stop = indptr[:-1], indptr[1:]
+        return Graph(
+            Rows(start, stop, indices, weight, np.empty(0, ids), tie), float(weight.min()), float(weight.max())
+        )
+    source = np.repeat(np.arange(n, dtype=ids), np.diff(indptr))
+    keep = source <= indices if full else slice(None)
+    return _build_rows(n, source[keep], indices[keep], weight[keep], where, settings, team)
+
+
+def _checked_nodes(least: int, n_nodes: int | None, memory: int) -> int:
+    """The number of nodes, which must hold all ids and fit in memory."""
+    if n_nodes is not None and n_nodes < least:
+        raise InputError(f"n_nodes={n_nodes} is less than the {least} nodes of the matrix")
+    n = least if n_nodes is None else int(n_nodes)
+    if n * BYTES_A_NODE > memory:
+        raise InputError(
+            f"ids up to {n - 1} are too large: {n} nodes need {n * BYTES_A_NODE / 1e9:.1f} GB of {memory / 1e9:.1f} GB "
+            "here; number the nodes 0, 1, 2, ... (pandas.factorize does)"
+        )
+    return n
+
+
+def _checked_ids(column: NDArray[Any], name: str, n_nodes: int | None, where: Where) -> NDArray[np.integer]:
+    """A column of ids as integers."""
+    if column.dtype.kind == "f":
+        refuse_rows(np.isnan(column), name, "null", "drop or fill them", where)
+        refuse_rows(column != np.floor(column), name, "not integral", "ids are 0, 1, 2, ...", where, column)
+        refuse_rows(np.abs(column) >= 2.0**53, name, "too large for a float", "store ids as integers", where, column)
+        column = column.astype(np.int64)
+    if column.dtype.kind not in "iu":
+        raise InputError(f"column {name!r} is {column.dtype}, not integer: number the nodes 0, 1, 2, ...")
+    if len(column) and column.min() < 0:
+        refuse_rows(column < 0, name, "negative", "ids are 0, 1, 2, ...", where, column)
+    if len(column) and column.max() >= (2**62 if n_nodes is None else n_nodes):
+        limit = 2**62 if n_nodes is None else n_nodes
+        remedy = "number the nodes 0, 1, 2, ..." if n_nodes is None else "raise n_nodes or drop these edges"
+        refuse_rows(column >= limit, name, f"at or beyond {limit}", remedy, where, column)
+    return column
+
+
+def _checked_weights(column: NDArray[Any], settings: Settings, where: Where) -> NDArray[np.float64]:
+    """A column of weights as finite floats, none below 0."""
+    if column.dtype.kind not in "iuf":
+        raise InputError(f"column 'weight' is {column.dtype}, not a number: cast it to float64 first")
+    weight = np.require(column, np.float64, ["C", "W"])
+    if not len(weight):
+        return weight
+    least, largest = float(weight.min()), float(weight.max())
+    if not (least >= 0 and largest < np.inf):
+        refuse_rows(np.isnan(weight), "weight", "NaN", "drop or fill them", where)
+        refuse_rows(
+            np.isinf(weight), "weight", "infinite", "drop these edges: a pair without one is missing", where, weight
+        )
+        what = "distances" if settings.weights == "distance" else "similarities"
+        refuse_rows(weight < 0, "weight", "negative", f"{what} are 0 or more", where, weight)
+    if largest * 2.0 * len(weight) == np.inf:
+        raise InputError(
+            f"column 'weight' reaches {largest}: {len(weight)} of them add up to infinity; scale them down"
+        )
+    return weight
+
+
+def _warn_of_loops(loops: int) -> None:
+    """Say how many self loops were dropped."""
+    if loops:
+        warnings.warn(f"dropped {loops} self loops: a node has no distance to itself", stacklevel=2)
+
+
+def _describe_conflict(source: NDArray[Any], target: NDArray[Any], weight: NDArray[np.float64], where: Where) -> str:
+    """Which edge first came with another weight, and how many did."""
+    lo, hi = np.minimum(source, target), np.maximum(source, target)
+    order = np.lexsort((hi, lo))
+    new = np.append(True, (np.diff(lo[order]) != 0) | (np.diff(hi[order]) != 0))
+    earliest = order[np.flatnonzero(new)[np.cumsum(new) - 1]]
+    bad = order[(weight[order] != weight[earliest]) & (lo[order] != hi[order])]
+    edges = len(np.unique(np.cumsum(new)[(weight[order] != weight[earliest]) & (lo[order] != hi[order])]))
+    row = int(bad.min())
+    first = int(earliest[np.flatnonzero(order == row)[0]])
+    return (
+        f"column 'weight' differs for {edges} edges that are given more than once, first {lo[row]}-{hi[row]}: {weight[first]} in "
+        f"{where(first)}, {weight[row]} in {where(row)}; choose duplicates='min', 'max' or 'mean'"
+    )
+
+
+def _refuse_asymmetry(indptr: NDArray[np.int64], indices: NDArray[Any], weight: NDArray[np.float64]) -> None:
+    """Raise if an entry has no equal one across the diagonal."""
+    n = len(indptr) - 1
+    row = np.repeat(np.arange(n), np.diff(indptr))
+    key, mirror = row * n + indices, indices.astype(np.int64) * n + row
+    at = np.minimum(np.searchsorted(key, mirror), len(key) - 1)
+    bad = (key[at] != mirror) | (weight[at] != weight)
+    if bad.any():
+        e = int(bad.argmax())
+        other = weight[at[e]] if key[at[e]] == mirror[e] else "nothing"
+        raise InputError(
+            f"the matrix is not symmetric: {int(bad.sum())} entries differ from those across the diagonal, first row "
+            f"{row[e]}, column {indices[e]} ({weight[e]} against {other}); use M.maximum(M.T), or give one triangle"
+        )

@@ -1,0 +1,31 @@
+"""Errors that users can act on."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Where = Callable[[int], str]
+"""Says where a row of the input is to be found."""
+
+
+class InputError(ValueError):
+    """Input or parameters that cannot be clustered; the message says where and what to do."""
+
+
+def refuse_rows(
+    bad: NDArray[np.bool_], column: str, what: str, remedy: str, where: Where, values: NDArray[Any] | None = None
+) -> None:
+    """Raise if any row of a column is bad, with the first of them and their number."""
+    count = int(np.count_nonzero(bad))
+    if count:
+        first = int(bad.argmax())
+        rows = "" if count == 1 else f"{count} rows, first "
+        value = "" if values is None else f" ({values[first]})"
+        raise InputError(f"column {column!r} is {what} in {rows}{where(first)}{value}: {remedy}")
+
+
+def plain_row(row: int) -> str:
+    """Where a row is if the input has no files."""
+    return f"row {row}"

@@ -1,0 +1,136 @@
+"""Fold: the rows of a pair become one, parallel edges one edge, and the nearest comes out on the way.
+
+Each call does a range of rows and shares nothing with others: one thread a range, or one task a shard.
+A row is gathered in a small hash table that is swept clean as the row is written, so scratch memory is that
+of the widest row, and the cost that of the entries.
+"""
+
+import numpy as np
+
+from dask_rac.kernels.jit import inlined, kernel, prefetch
+from dask_rac.kernels.match import JOINS, LEAVES
+from dask_rac.kernels.order import breaks_tie
+from dask_rac.kernels.rule import MAX_FULL, MEAN_FULL, is_mean, linkage_weight
+
+AHEAD = 4  # rows; near enough to stay in cache, far enough to have arrived
+
+
+@inlined
+def widest_row(offset, lo, hi):
+    """The most entries that a new row in `[lo, hi)` is made of."""
+    widest = 0
+    for i in range(lo, hi):
+        widest = max(widest, offset[i + 1] - offset[i])
+    return widest
+
+
+@inlined
+def power_of_two(least):
+    """The smallest power of two, 16 at least, that is not below `least`."""
+    power = 16
+    while power < least:
+        power *= 2
+    return power
+
+
+@kernel
+def fold(rows, pairs, clusters, rule, out, span):
+    """Write new rows `[lo, hi)` of `span = lo, hi, end` from `end` on, and their nearest; returns where they end."""
+    # Arrays leave their tuples before the loops: taken out inside, each would be counted as a reference.
+    start, stop, neighbour, weight, count, tie = rows
+    first, second, offset, fate = pairs
+    ids, size, nearest, height = clusters
+    out_start, out_stop, out_neighbour, out_weight, out_count, out_tie = out
+    lo, hi, end = span
+    scale = rule.scale
+    counts, counted = len(count) > 0, len(out_count) > 0
+    means, full = is_mean(rule.code), rule.code == MEAN_FULL or rule.code == MAX_FULL
+    empty = 0.0 if means else -np.inf
+    widest = widest_row(offset, lo, hi)
+    capacity = power_of_two(4 * widest)
+    key = np.full(capacity, -1, neighbour.dtype)
+    key_size = np.empty(capacity, neighbour.dtype)
+    key_weight = np.full(2 * capacity, empty)  # two accumulators a slot
+    key_count = np.zeros(capacity, np.int64)
+    key_tie = np.zeros(capacity, np.uint16)
+    used = np.empty(widest + 1, np.int64)
+    went = np.empty(widest, neighbour.dtype)
+    went_size = np.empty(widest, neighbour.dtype)
+    for i in range(lo, hi):
+        if i + 2 * AHEAD < hi and second[i + 2 * AHEAD] >= 0:
+            b = second[i + 2 * AHEAD]
+            prefetch(start, b)
+            prefetch(stop, b)
+        if i + AHEAD < hi and second[i + AHEAD] >= 0:
+            b = second[i + AHEAD]
+            for e in range(start[b], stop[b], 8):
+                prefetch(neighbour, e)
+                prefetch(weight, e)
+                prefetch(tie, e)
+        mask = power_of_two(4 * (offset[i + 1] - offset[i])) - 1
+        taken = 0
+        for joins in range(2 if second[i] >= 0 else 1):
+            row = second[i] if joins else first[i]
+            begin = start[row]
+            for e in range(begin, stop[row]):  # apart from the loop below, so that the cache misses overlap
+                v = neighbour[e]
+                went[e - begin], went_size[e - begin] = fate[v, 0], fate[v, 1]
+            for e in range(begin, stop[row]):
+                what, v = went[e - begin] & 3, went[e - begin] >> 2
+                if what == LEAVES or v == i:
+                    continue
+                slot = np.int64((np.uint32(v) * np.uint32(2654435769)) >> np.uint32(7)) & mask
+                while key[slot] != v and key[slot] != -1:
+                    slot = (slot + 1) & mask
+                used[taken] = slot
+                taken += key[slot] == -1
+                key[slot], key_size[slot] = v, went_size[e - begin]
+                # Four old edges make one. (AC + BD) + (AD + BC) is the same sum from both ends, so W is too.
+                at = 2 * slot + ((what == JOINS) ^ joins)
+                if means:
+                    key_weight[at] += scale * weight[e]
+                else:
+                    key_weight[at] = max(key_weight[at], scale * weight[e])
+                key_tie[slot] = max(key_tie[slot], tie[e])
+                if counted:
+                    key_count[slot] += count[e] if counts else 1
+        best, best_tie, who = np.inf, np.uint16(0), -1
+        out_start[i] = end
+        for k in range(taken):
+            slot = used[k]
+            v, t, c = key[slot], key_tie[slot], key_count[slot]
+            x, y = key_weight[2 * slot], key_weight[2 * slot + 1]
+            x = x + y if means else max(x, y)
+            key[slot], key_tie[slot] = -1, 0
+            if counted:
+                key_count[slot] = 0
+            key_weight[2 * slot], key_weight[2 * slot + 1] = empty, empty
+            w = linkage_weight(rule, x, c, np.float64(size[i]) * key_size[slot])
+            if full and w == np.inf:  # a pair is missing, and will be in every union
+                continue
+            out_neighbour[end], out_weight[end], out_tie[end] = v, x, t
+            if counted:
+                out_count[end] = c
+            end += 1
+            if w <= best and (w < best or t < best_tie or (t == best_tie and breaks_tie(ids, size, i, v, who))):
+                best, best_tie, who = w, t, v
+        out_stop[i] = end
+        nearest[i], height[i] = who, best
+    return end
+
+
+@kernel
+def find_nearest(rows, clusters, rule, span):
+    """The nearest of single nodes, rows `[lo, hi)`, before the first round."""
+    start, stop, neighbour, weight, _, tie = rows
+    ids, size, nearest, height = clusters
+    lo, hi = span
+    for i in range(lo, hi):
+        best, best_tie, who = np.inf, np.uint16(0), -1
+        for e in range(start[i], stop[i]):
+            w = linkage_weight(rule, rule.scale * weight[e], 1, 1.0)
+            if w <= best and (
+                w < best or tie[e] < best_tie or (tie[e] == best_tie and breaks_tie(ids, size, i, neighbour[e], who))
+            ):
+                best, best_tie, who = w, tie[e], neighbour[e]
+        nearest[i], height[i] = who, best

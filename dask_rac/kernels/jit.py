@@ -1,0 +1,49 @@
+"""The one way kernels are compiled: without the GIL, cached on disk, IEEE arithmetic as written."""
+
+from collections.abc import Callable
+from typing import Any, ParamSpec, TypeVar
+
+import numba
+from llvmlite import ir
+from numba.core import cgutils, types
+from numba.extending import intrinsic
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def kernel(function: Callable[P, R]) -> Callable[P, R]:
+    """Compile `function` on its first call; later processes load it from the cache."""
+    compiled: Callable[P, R] = numba.njit(nogil=True, cache=True, error_model="numpy")(function)
+    return compiled
+
+
+def inlined(function: Callable[P, R]) -> Callable[P, R]:
+    """Compile `function` into each kernel that calls it."""
+    compiled: Callable[P, R] = numba.njit(nogil=True, inline="always", error_model="numpy")(function)
+    return compiled
+
+
+def _prefetch(_context: Any, array: Any, _index: Any) -> Any:
+    """Emit LLVM's prefetch of `array[index]` for reading."""
+
+    def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        kind = signature.args[0]
+        fields = context.make_array(kind)(context, builder, arguments[0])
+        item = cgutils.get_item_pointer(context, builder, kind, fields, [arguments[1]], wraparound=False)
+        address = builder.bitcast(item, ir.IntType(8).as_pointer())
+        flag = ir.IntType(32)
+        signature_ = ir.FunctionType(ir.VoidType(), [address.type, flag, flag, flag])
+        function = cgutils.get_or_insert_function(builder.module, signature_, "llvm.prefetch.p0")
+        builder.call(function, [address, flag(0), flag(3), flag(1)])
+        return context.get_dummy_value()
+
+    return types.void(array, types.intp), emit
+
+
+def _no_prefetch(_array: Any, _index: Any) -> None:
+    """Stand in for `prefetch` where nothing is compiled."""
+
+
+prefetch = _no_prefetch if numba.config.DISABLE_JIT else intrinsic(_prefetch)
+"""Ask for `array[index]` before it is needed: rows of a pair lie far apart, and waiting for them is half a fold."""

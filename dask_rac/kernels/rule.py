@@ -1,0 +1,37 @@
+"""W of two clusters from what is folded between them: one code for each linkage and `missing`."""
+
+import numpy as np
+
+from dask_rac.kernels.jit import inlined
+
+MEAN_PRESENT = 0  # average, missing pairs ignored
+MEAN_ALL = 1  # average, missing pairs weigh 0
+MEAN_FILLED = 2  # average, missing pairs weigh `fill`
+MEAN_FULL = 3  # average, missing pairs are infinitely far
+MAX_PRESENT = 4  # complete, missing pairs ignored
+MAX_FILLED = 5  # complete, missing pairs weigh `fill`
+MAX_FULL = 6  # complete, missing pairs are infinitely far
+
+
+@inlined
+def is_mean(code):
+    """Whether parallel edges add up; else the largest stays."""
+    return code <= MEAN_FULL
+
+
+@inlined
+def linkage_weight(rule, weight, count, pairs):
+    """W, where `pairs` is the number of node pairs between the two clusters."""
+    if rule.code == MEAN_ALL:
+        return weight / pairs
+    if rule.code == MEAN_PRESENT:
+        return weight / count
+    if rule.code == MAX_PRESENT:
+        return weight
+    if count == pairs:
+        return weight / pairs if rule.code <= MEAN_FULL else weight
+    if rule.code == MEAN_FILLED:
+        return (weight + (pairs - count) * rule.fill) / pairs
+    if rule.code == MAX_FILLED:
+        return rule.fill
+    return np.inf

@@ -1,0 +1,104 @@
+"""One round: match, then fold; or, for single linkage, every component's lightest edge."""
+
+from dataclasses import dataclass
+from time import perf_counter
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dask_rac.config import RoundRecord
+from dask_rac.kernels.arrays import Ids, Merges, Rows, Rule
+from dask_rac.kernels.finish import finish, list_edges
+from dask_rac.kernels.forest import champions, hook, lightest
+from dask_rac.shard import Shard, Space, Team, fold_shard, match_shard, offsets
+
+
+class Tree(NamedTuple):
+    """Edges of a spanning forest."""
+
+    source: Ids
+    target: Ids
+    weight: NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Components:
+    """The state between Boruvka's rounds: outer edges of every node, and the component of each."""
+
+    rows: Rows
+    label: Ids
+    count: int
+
+
+def reciprocal_round(
+    shard: Shard, rule: Rule, space: Space, team: Team, merges: Merges
+) -> tuple[Shard | None, RoundRecord]:
+    """Merge all reciprocal pairs; no shard comes back where there was none."""
+    started = perf_counter()
+    space.turn()
+    found = match_shard(shard, rule, space, merges)
+    matched = perf_counter()
+    after = fold_shard(shard, found, rule, space, team) if found.merges else None
+    record = RoundRecord(
+        round=0,
+        clusters=int(np.count_nonzero(shard.clusters.nearest >= 0)),
+        edges=shard.entries // 2,
+        merges=found.merges,
+        nearest_updates=found.updates,
+        nearest_seconds=0.0,
+        match_seconds=matched - started,
+        fold_seconds=perf_counter() - matched,
+        finish_seconds=0.0,
+        finisher=False,
+    )
+    return after, record
+
+
+def finisher_round(shard: Shard, rule: Rule, merges: Merges) -> RoundRecord:
+    """Merge all that is left, one after the other."""
+    started = perf_counter()
+    room = shard.entries // 2
+    count = np.empty(room, np.int64)
+    edges = np.empty((room, 2), shard.rows.neighbour.dtype), np.empty(room), count, np.empty(room, np.uint16)
+    list_edges(shard.rows, *edges)
+    size = shard.clusters.size.astype(np.int64)
+    merged = finish(shard.clusters.ids.copy(), size, edges, rule, merges)
+    return RoundRecord(
+        round=0,
+        clusters=int(np.count_nonzero(shard.clusters.nearest >= 0)),
+        edges=room,
+        merges=merged,
+        nearest_updates=0,
+        nearest_seconds=0.0,
+        match_seconds=0.0,
+        fold_seconds=0.0,
+        finish_seconds=perf_counter() - started,
+        finisher=True,
+    )
+
+
+def boruvka_round(state: Components, kept: Rows, rule: Rule, team: Team, tree: Tree) -> tuple[Components, RoundRecord]:
+    """Every component takes its lightest edge; `kept` receives the edges that are still outer ones."""
+    started = perf_counter()
+    best = np.empty(len(state.label), np.int64)
+    spans = team.spans(offsets(state.rows))
+    entries = sum(team.run(lightest, spans, state.rows, state.label, rule, kept, best))
+    found_nearest = perf_counter()
+    champion = np.empty(state.count, state.label.dtype)
+    champions(kept, state.label, best, champion)
+    live = int(np.count_nonzero(champion >= 0))
+    merged, count = hook(kept, state.label, best, champion, tree)
+    record = RoundRecord(
+        round=0,
+        clusters=live,
+        edges=entries // 2,
+        merges=merged,
+        nearest_updates=live,
+        nearest_seconds=0.0,
+        match_seconds=perf_counter() - found_nearest,
+        fold_seconds=found_nearest - started,
+        finish_seconds=0.0,
+        finisher=False,
+    )
+    return Components(kept, state.label, count), record

@@ -1,0 +1,179 @@
+"""One shard's steps: arrays in, kernel, arrays out. In memory the whole graph is one shard."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dask_rac.config import Settings
+from dask_rac.kernels import rule as rules
+from dask_rac.kernels.arrays import Clusters, Merges, Pairs, Rows, Rule
+from dask_rac.kernels.fold import find_nearest, fold
+from dask_rac.kernels.match import match
+
+Span: TypeAlias = tuple[int, ...]
+
+SPAN_ENTRIES = 50_000  # below this, starting a thread costs more than it saves
+SPANS_A_THREAD = 4  # so that a thread that is done early takes over from one that is not
+
+
+@dataclass(frozen=True)
+class Shard:
+    """Rows and their clusters."""
+
+    rows: Rows
+    clusters: Clusters
+
+    @property
+    def entries(self) -> int:
+        """Entries of all rows: every edge between two rows of the shard counts twice."""
+        return int((self.rows.stop - self.rows.start).sum())
+
+
+@dataclass(frozen=True)
+class Match:
+    """What the matching of a shard found."""
+
+    pairs: Pairs
+    clusters: Clusters
+    """The clusters after the round; their nearest comes with the fold."""
+    merges: int
+    """Merges found."""
+    updates: int
+    """Clusters that did not merge but whose nearest did."""
+
+
+class Team:
+    """Threads that run one kernel on several ranges of rows at once."""
+
+    def __init__(self, threads: int) -> None:
+        self.threads = threads
+        self._pool = ThreadPoolExecutor(threads) if threads > 1 else None
+
+    def __enter__(self) -> Team:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._pool is not None:
+            self._pool.shutdown()
+
+    def spans(self, offset: NDArray[np.int64]) -> list[tuple[int, int]]:
+        """Ranges of rows with about as many entries each; `offset` counts the entries before each row."""
+        rows, entries = len(offset) - 1, int(offset[-1])
+        parts = 1 if self.threads == 1 or entries < SPAN_ENTRIES else self.threads * SPANS_A_THREAD
+        cuts = np.searchsorted(offset, np.arange(1, parts) * (entries / parts))
+        edges = [0, *cuts.tolist(), rows]
+        return list(zip(edges[:-1], edges[1:], strict=True))
+
+    def run(self, kernel: Callable[..., Any], spans: Sequence[Span], *arguments: Any) -> list[Any]:
+        """`kernel(*arguments, span)` for each span, the results in the order of the spans."""
+        if self._pool is None or len(spans) == 1:
+            return [kernel(*arguments, span) for span in spans]
+        return list(self._pool.map(lambda span: kernel(*arguments, span), spans))
+
+
+@dataclass
+class Space:
+    """Arrays that rounds write to, two sets in turn: fresh memory costs more than the work done in it."""
+
+    ids: type[np.signedinteger]
+    counts: type[np.signedinteger] | None
+    """The dtype of the counts, `None` where no rule needs them."""
+    _arrays: dict[tuple[str, int], NDArray[Any]] = field(default_factory=dict)
+    _turn: int = 0
+
+    def turn(self) -> None:
+        """Begin a round: what the round before last wrote is written over."""
+        self._turn = 1 - self._turn
+
+    def array(self, name: str, length: int, dtype: Any, width: int = 0) -> NDArray[Any]:
+        """An array of this round that holds anything."""
+        old = self._arrays.get((name, self._turn))
+        if old is None or len(old) < length:
+            old = np.empty((length, width) if width else length, dtype)
+            self._arrays[name, self._turn] = old
+        return old[:length]
+
+    def clusters(self, length: int) -> Clusters:
+        """Room for clusters."""
+        return Clusters(
+            self.array("ids", length, self.ids),
+            self.array("size", length, self.ids),
+            self.array("nearest", length, self.ids),
+            self.array("height", length, np.float64),
+        )
+
+    def pairs(self, length: int) -> Pairs:
+        """Room for the pairs of clusters."""
+        return Pairs(
+            self.array("first", length, self.ids),
+            self.array("second", length, self.ids),
+            self.array("offset", length + 1, np.int64),
+            self.array("fate", length, self.ids, 2),
+        )
+
+    def rows(self, length: int, entries: int) -> Rows:
+        """Room for rows."""
+        return Rows(
+            self.array("start", length, np.int64),
+            self.array("stop", length, np.int64),
+            self.array("neighbour", entries, self.ids),
+            self.array("weight", entries, np.float64),
+            np.empty(0, self.ids) if self.counts is None else self.array("count", entries, self.counts),
+            self.array("tie", entries, np.uint16),
+        )
+
+
+def rule_of(settings: Settings) -> Rule:
+    """The kernels' rule for a run's settings."""
+    mean, missing = settings.linkage == "average", settings.missing
+    if missing == "ignore":
+        code = rules.MEAN_PRESENT if mean else rules.MAX_PRESENT
+    elif missing == "infinite":
+        code = rules.MEAN_FULL if mean else rules.MAX_FULL
+    elif mean and missing == 0:
+        code = rules.MEAN_ALL
+    else:
+        code = rules.MEAN_FILLED if mean else rules.MAX_FILLED
+    fill = 0.0 if isinstance(missing, str) else settings.sign * missing
+    return Rule(code, fill, settings.sign * settings.max_height, settings.sign)
+
+
+def needs_counts(rule: Rule) -> bool:
+    """Whether W depends on how many edges are folded into one."""
+    return rule.code not in (rules.MEAN_ALL, rules.MAX_PRESENT)
+
+
+def first_shard(rows: Rows, rule: Rule, team: Team) -> Shard:
+    """Every node a cluster, with its nearest."""
+    n, ids = len(rows.start), rows.neighbour.dtype
+    clusters = Clusters(np.arange(n, dtype=ids), np.ones(n, ids), np.empty(n, ids), np.empty(n))
+    team.run(find_nearest, team.spans(offsets(rows)), rows, clusters, rule)
+    return Shard(rows, clusters)
+
+
+def match_shard(shard: Shard, rule: Rule, space: Space, merges: Merges) -> Match:
+    """Find the reciprocal pairs and write the merges."""
+    pairs, merged = space.pairs(len(shard.clusters.ids)), space.clusters(len(shard.clusters.ids))
+    after, found, updates = match(shard.clusters, shard.rows, rule.ceiling, pairs, merged, merges)
+    pairs = Pairs(pairs.first[:after], pairs.second[:after], pairs.offset[: after + 1], pairs.fate)
+    return Match(pairs, Clusters(*(array[:after] for array in merged)), found, updates)
+
+
+def fold_shard(shard: Shard, found: Match, rule: Rule, space: Space, team: Team) -> Shard:
+    """Fold the rows of each pair into one."""
+    offset = found.pairs.offset
+    rows = space.rows(len(offset) - 1, int(offset[-1]))
+    spans = [(lo, hi, int(offset[lo])) for lo, hi in team.spans(offset)]
+    team.run(fold, spans, shard.rows, found.pairs, found.clusters, rule, rows)
+    return Shard(rows, found.clusters)
+
+
+def offsets(rows: Rows) -> NDArray[np.int64]:
+    """The entries before each row, and all of them."""
+    return np.concatenate((rows.start, rows.stop[-1:] if len(rows.stop) else [0]))

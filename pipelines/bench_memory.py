@@ -1,0 +1,197 @@
+"""Time and memory of clustering in memory, beside scipy, igraph and scikit-learn, in one run.
+
+Uniform points in three dimensions, each joined to its 15 nearest neighbours. Everything is compiled and memory is
+touched before anything is timed; times are the best of `--repeats`, taken in turn; ratios compare within this run.
+
+    python pipelines/bench_memory.py                          all of it, some ten minutes
+    python pipelines/bench_memory.py --nodes 200000 --quick   without scikit-learn, igraph and the four-fold graph
+"""
+
+import json
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import click
+import numpy as np
+import psutil
+import scipy.sparse as sp
+from graphs import as_similarities, neighbour_graph
+from rich.console import Console
+from rich.table import Table
+from scipy.sparse.csgraph import connected_components, minimum_spanning_tree
+
+import dask_rac
+
+SKLEARN_NODES = 50_000
+RUNS: dict[str, dict[str, Any]] = {
+    "similarity average": {"weights": "similarity"},
+    "average, ignore": {},
+    "complete, ignore": {"linkage": "complete"},
+    "single": {"linkage": "single"},
+}
+
+
+@click.command(help=__doc__)
+@click.option("--nodes", default=1_000_000, show_default=True)
+@click.option("--repeats", default=3, show_default=True)
+@click.option("--quick", is_flag=True, help="Leave out what takes minutes.")
+@click.option("--measure-memory", type=(str, str), hidden=True, help="A graph and a run, in a process of its own.")
+@click.option("--measure-start", is_flag=True, hidden=True, help="First calls, in a process of their own.")
+def main(nodes: int, repeats: int, quick: bool, measure_memory: tuple[str, str] | None, measure_start: bool) -> None:
+    """Print the tables."""
+    if measure_memory:
+        print(json.dumps(peak_memory(*measure_memory)))
+    elif measure_start:
+        print(json.dumps(first_calls()))
+    else:
+        report(Console(width=120), nodes, repeats, quick)
+
+
+def report(console: Console, nodes: int, repeats: int, quick: bool) -> None:
+    """Run everything and print it."""
+    for name, seconds in compare_starts().items():
+        console.print(f"{name}: {seconds:.1f} s")
+    graph = uniform_graph(nodes)
+    similar = as_similarities(graph)
+    console.print(f"{nodes:,} nodes, {graph.nnz // 2:,} edges; {os.cpu_count()} cores")
+    jobs: dict[str, Callable[[], object]] = {
+        "scipy connected_components": lambda: connected_components(graph),
+        "scipy minimum_spanning_tree": lambda: minimum_spanning_tree(graph),
+    }
+    for name, options in RUNS.items():
+        jobs[f"dask_rac {name}"] = lambda options=options: cluster(graph, similar, options)  # type: ignore[misc]
+    if not quick:
+        jobs["igraph Leiden"] = leiden(similar)
+    warm_up()
+    times = best_times(jobs, repeats)
+    peers = ["scipy connected_components", "scipy minimum_spanning_tree", "dask_rac similarity average"]
+    table = Table("", "seconds", *(f"/ {peer}" for peer in peers), "peak memory / CSR", title="Time")
+    with tempfile.TemporaryDirectory() as folder:
+        sp.save_npz(Path(folder) / "graph.npz", graph, compressed=False)
+        for name, seconds in times.items():
+            ratios = [f"{seconds / times[peer]:.2f}" for peer in peers]
+            run = name.removeprefix("dask_rac ")
+            memory = f"{child('--measure-memory', folder + '/graph.npz', run)['ratio']:.2f}" if run in RUNS else ""
+            table.add_row(name, f"{seconds:.2f}", *ratios, memory)
+    console.print(table)
+    if not quick:
+        console.print(f"growth to {4 * nodes:,} nodes, similarity average: {growth(nodes, repeats):.2f} times the time")
+        against_sklearn(console)
+
+
+def uniform_graph(nodes: int) -> sp.csr_array:
+    """Uniform points in the unit cube, joined to their 15 nearest."""
+    return neighbour_graph(np.random.default_rng(0).random((nodes, 3)), 15)
+
+
+def cluster(graph: sp.csr_array, similar: sp.csr_array, options: dict[str, Any]) -> dask_rac.Clustering:
+    """One run of ours."""
+    return dask_rac.cluster(similar if options.get("weights") == "similarity" else graph, progress=False, **options)
+
+
+def warm_up() -> None:
+    """Compile, and touch memory once."""
+    graph = uniform_graph(3000)
+    for options in RUNS.values():
+        cluster(graph, as_similarities(graph), options)
+    np.ones(500_000_000, np.float32)
+
+
+def best_times(jobs: dict[str, Callable[[], object]], repeats: int) -> dict[str, float]:
+    """The shortest of several times, the jobs taken in turn."""
+    times = dict.fromkeys(jobs, np.inf)
+    for _ in range(repeats):
+        for name, job in jobs.items():
+            started = perf_counter()
+            job()
+            times[name] = min(times[name], perf_counter() - started)
+    return times
+
+
+def leiden(similar: sp.csr_array) -> Callable[[], object]:
+    """igraph's Leiden on the same graph."""
+    import igraph
+
+    upper = sp.triu(similar).tocoo()
+    graph = igraph.Graph(similar.shape[0], np.column_stack((upper.row, upper.col)))
+    weights = upper.data.tolist()
+    return lambda: graph.community_leiden("modularity", weights=weights)
+
+
+def growth(nodes: int, repeats: int) -> float:
+    """How much longer a graph of four times the nodes takes."""
+    jobs: dict[str, Callable[[], object]] = {}
+    for name, n in (("one", nodes), ("four", 4 * nodes)):
+        similar = as_similarities(uniform_graph(n))
+        jobs[name] = lambda similar=similar: cluster(similar, similar, RUNS["similarity average"])  # type: ignore[misc]
+    times = best_times(jobs, repeats)
+    return times["four"] / times["one"]
+
+
+def against_sklearn(console: Console) -> None:
+    """scikit-learn on a graph small enough for it."""
+    from sklearn.cluster import AgglomerativeClustering
+
+    graph = uniform_graph(SKLEARN_NODES)
+    ours = best_times({"ours": lambda: cluster(graph, graph, RUNS["average, ignore"])}, 5)["ours"]
+    model = AgglomerativeClustering(n_clusters=2, linkage="average", connectivity=graph, metric="euclidean")
+    points = np.random.default_rng(0).random((SKLEARN_NODES, 3))
+    theirs = best_times({"theirs": lambda: model.fit(points)}, 1)["theirs"]
+    console.print(
+        f"{SKLEARN_NODES:,} nodes, average: scikit-learn {theirs:.1f} s, dask_rac {ours:.3f} s, {theirs / ours:,.0f} times"
+    )
+
+
+def compare_starts() -> dict[str, float]:
+    """The first call in a new process, with an empty cache of kernels and with a full one."""
+    with tempfile.TemporaryDirectory() as folder:
+        environment = {"NUMBA_CACHE_DIR": folder}
+        return {
+            "all kernels compiled and run once, empty cache": child("--measure-start", env=environment)["seconds"],
+            "the same with the cache full": child("--measure-start", env=environment)["seconds"],
+        }
+
+
+def first_calls() -> dict[str, float]:
+    """Seconds of one small run for each linkage and each kind of input."""
+    graph = uniform_graph(1000)
+    coo = graph.tocoo()
+    started = perf_counter()
+    for options in RUNS.values():
+        cluster(graph, as_similarities(graph), options)
+    labels = dask_rac.cluster((coo.row, coo.col, coo.data)).cut(n_clusters=5)
+    return {"seconds": perf_counter() - started, "clusters": float(labels.max() + 1)}
+
+
+def peak_memory(path: str, run: str) -> dict[str, float]:
+    """The peak of a process that loads a graph and clusters it, less what it had before, in units of the graph."""
+    warm = uniform_graph(3000)
+    cluster(warm, as_similarities(warm), RUNS[run])
+    before = psutil.Process().memory_info().rss
+    graph = sp.csr_array(sp.load_npz(path))
+    if RUNS[run].get("weights") == "similarity":
+        top = 1.0001 * graph.data.max()
+        np.subtract(top, graph.data, out=graph.data)
+    size = graph.data.nbytes + graph.indices.nbytes + graph.indptr.nbytes
+    cluster(graph, graph, RUNS[run])
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    return {"ratio": (peak - before) / size}
+
+
+def child(*arguments: str, env: dict[str, str] | None = None) -> dict[str, float]:
+    """What this script prints in a process of its own."""
+    command = [sys.executable, __file__, *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, env={**os.environ, **(env or {})})
+    result: dict[str, float] = json.loads(done.stdout)
+    return result
+
+
+if __name__ == "__main__":
+    main()

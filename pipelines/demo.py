@@ -1,0 +1,87 @@
+"""Cluster a generated graph and look at it: the rounds, the top of the tree, a flat cut.
+
+python pipelines/demo.py [--nodes 200000]
+"""
+
+from time import perf_counter
+
+import click
+import numpy as np
+from graphs import neighbour_graph
+from numpy.typing import NDArray
+from rich.console import Console
+from rich.table import Table
+from rich.tree import Tree
+
+import dask_rac
+
+GROUPS = 12
+TOP = 2 * GROUPS
+
+
+@click.command(help=__doc__)
+@click.option("--nodes", default=200_000, show_default=True, help="Points to draw around a dozen centres.")
+def main(nodes: int) -> None:
+    """Draw points, join each to its neighbours, cluster, show."""
+    console = Console()
+    points, group = grouped_points(nodes)
+    console.print(f"{nodes:,} points in the plane around {GROUPS} centres, each joined to its 15 nearest neighbours")
+    graph = neighbour_graph(points, 15)
+    console.print(f"{graph.nnz // 2:,} edges, weighted by distance")
+    started = perf_counter()
+    clustering = dask_rac.cluster(graph, linkage="average", missing="ignore")
+    console.print(f"clustered in {perf_counter() - started:.2f} s\n{clustering}\n")
+    console.print(rounds_table(clustering))
+    console.print(top_of_tree(clustering))
+    labels = clustering.cut(n_clusters=clustering.n_trees + GROUPS - 1)
+    agreement = np.mean([np.bincount(group[labels == label]).max() for label in range(labels.max() + 1)])
+    largest = np.sort(np.bincount(labels))[::-1][:5]
+    console.print(
+        f"cut into {labels.max() + 1} clusters: the largest have {', '.join(f'{n:,}' for n in largest)} nodes"
+    )
+    console.print(f"on average {agreement:,.0f} nodes of a cluster were drawn around one centre")
+
+
+def grouped_points(nodes: int) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """Points scattered around centres on a circle, and the centre of each."""
+    rng = np.random.default_rng(0)
+    group = rng.integers(GROUPS, size=nodes)
+    angle = 2 * np.pi * group / GROUPS
+    return np.column_stack((np.cos(angle), np.sin(angle))) + rng.normal(scale=0.06, size=(nodes, 2)), group
+
+
+def rounds_table(clustering: dask_rac.Clustering) -> Table:
+    """A row a round, merges as a bar."""
+    table = Table("round", "clusters", "edges", "merges", "", "seconds", title="Rounds")
+    widest = clustering.rounds["merges"].max()
+    for row in clustering.rounds.itertuples():
+        seconds = row.nearest_seconds + row.match_seconds + row.fold_seconds + row.finish_seconds
+        name = "finisher" if row.finisher else str(row.round)
+        bar = "█" * max(1, round(30 * row.merges / widest))
+        table.add_row(name, f"{row.clusters:,}", f"{row.edges:,}", f"{row.merges:,}", bar, f"{seconds:.3f}")
+    return table
+
+
+def top_of_tree(clustering: dask_rac.Clustering) -> Tree:
+    """The last merges, from the root down."""
+    linkage = clustering.to_scipy(join=True)
+    n = clustering.n_nodes
+
+    def text(node: int) -> str:
+        if node < n:
+            return f"node {node}"
+        return f"{int(linkage[node - n, 3]):,} nodes, height {linkage[node - n, 2]:.4f}"
+
+    root = len(linkage) + n - 1
+    tree = Tree(f"Top of the tree: {text(root)}")
+    open_nodes = [(root, tree)]
+    for _ in range(TOP):
+        node, branch = open_nodes.pop(max(range(len(open_nodes)), key=lambda i: open_nodes[i][0]))
+        if node < n:
+            break
+        open_nodes += [(int(child), branch.add(text(int(child)))) for child in linkage[node - n, :2]]
+    return tree
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,20 @@
+"""Graphs that recipes share."""
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from scipy.spatial import cKDTree
+
+
+def neighbour_graph(points: NDArray[np.float64], k: int) -> sp.csr_array:
+    """Each point joined to its `k` nearest, both ways, weighted by distance."""
+    n = len(points)
+    distance, neighbour = cKDTree(points).query(points, k=k + 1, workers=-1)
+    source = np.repeat(np.arange(n, dtype=np.int32), k)
+    nearest = sp.csr_array((distance[:, 1:].ravel(), (source, neighbour[:, 1:].ravel().astype(np.int32))), shape=(n, n))
+    return nearest.maximum(nearest.T)
+
+
+def as_similarities(graph: sp.csr_array) -> sp.csr_array:
+    """The same edges, the nearest the most similar, all above 0."""
+    return sp.csr_array((1.0001 * graph.data.max() - graph.data, graph.indices, graph.indptr), shape=graph.shape)

@@ -1,0 +1,26 @@
+"""How many examples the tests try: profiles of hypothesis, chosen by HYPOTHESIS_PROFILE."""
+
+import os
+
+from hypothesis import settings
+
+EFFORT = {
+    "suite": 1.0,
+    "soak": 20.0,
+    "interpreted": 0.2,  # with the JIT off
+}
+PROFILE = os.environ.get("HYPOTHESIS_PROFILE", "suite")
+
+
+def load_profile() -> None:
+    """Register all profiles and load the chosen one."""
+    for name, effort in EFFORT.items():
+        settings.register_profile(
+            name, deadline=None, derandomize=False, print_blob=True, max_examples=round(100 * effort)
+        )
+    settings.load_profile(PROFILE)
+
+
+def examples(usual: int) -> settings:
+    """Decorate a test that usually needs another number than 100; a bare `max_examples` would ignore the profile."""
+    return settings(max_examples=max(1, round(usual * EFFORT[PROFILE])))
