@@ -67,12 +67,15 @@ def cluster(
     """
     settings = checked_settings(linkage, missing, weights, max_height, duplicates, finisher)
     with driver.new_team() as team, _watcher(progress) as report:
+        report(Event("compile"))
+        driver.compile_kernels("int32")
         report(Event("load"))
         graph = load_graph(edges, n_nodes, settings, team, driver.memory_limit())
         _check_missing(graph, settings)
-        nodes = len(graph.rows.start)
-        report(Event("compile", nodes))
-        driver.compile_kernels(settings.linkage == "single", graph.rows.neighbour.dtype.type)
+        nodes, ids = len(graph.rows.start), graph.rows.neighbour.dtype.name
+        if ids != "int32":
+            report(Event("compile", nodes))
+            driver.compile_kernels(ids)
         outcome = driver.run(graph.rows, settings, team, report)
         report(Event("done", nodes, len(outcome.round)))
     return Clustering(nodes, outcome.merges, outcome.round, outcome.records, settings)
@@ -92,13 +95,13 @@ def _check_missing(graph: Graph, settings: Settings) -> None:
     missing = settings.missing
     if isinstance(missing, str) or settings.linkage == "single" or not np.isfinite(graph.largest):
         return
-    nearer, edge, bound = (
-        (missing < graph.largest, "largest weight", graph.largest)
+    nearer, edge, bound, other = (
+        (missing < graph.largest, "largest weight", graph.largest, "more")
         if settings.weights == "distance"
-        else (missing > graph.least, "smallest similarity", graph.least)
+        else (missing > graph.least, "smallest similarity", graph.least, "less")
     )
     if nearer:
         raise InputError(
-            f"missing={missing} is nearer than the {edge}, {bound}: pairs without an edge would merge before known ones, and "
-            f"are never looked at; use {bound} or {'more' if settings.weights == 'distance' else 'less'}, 'ignore' or 'infinite'"
+            f"missing={missing} is nearer than the {edge}, {bound}: pairs without an edge would merge before known "
+            f"ones, and are never looked at; use {bound} or {other}, 'ignore' or 'infinite'"
         )

@@ -72,7 +72,8 @@ class Clustering:
     @cached_property
     def labels(self) -> NDArray[np.int64]:
         """The tree of each node."""
-        return self._tree.label_first(np.array([len(self._tree.merges.left)]))[0]
+        labels: NDArray[np.int64] = self._tree.label_first(np.array([len(self._tree.merges.left)]))[0]
+        return labels
 
     def cut(self, height: ArrayLike | None = None, n_clusters: ArrayLike | None = None) -> NDArray[np.int64]:
         """Flat clusters at a height, or so many of them.
@@ -95,12 +96,12 @@ class Clustering:
         if height is not None:
             heights = np.asarray(height, np.float64)
             if np.isnan(heights).any():
-                raise InputError(f"height={height} is not a number")
+                raise InputError(f"height={height!r} is not a number")
             labels = self._tree.label_heights(np.atleast_1d(heights))
             return labels if heights.ndim else labels[0]
         counts = np.asarray(n_clusters)
         if counts.dtype.kind not in "iu":
-            raise InputError(f"n_clusters={n_clusters} is not a whole number")
+            raise InputError(f"n_clusters={n_clusters!r} is not a whole number")
         labels = self._tree.label_counts(np.atleast_1d(counts).astype(np.int64))
         return labels if counts.ndim else labels[0]
 

@@ -126,9 +126,9 @@ def checked_settings(
     return Settings(linkage, missing, weights, height, duplicates, bool(finisher))  # type: ignore[arg-type]
 
 
-def id_dtype(n_nodes: int) -> type[np.signedinteger]:
-    """The dtype of ids and sizes in a graph of `n_nodes`."""
-    return np.int32 if n_nodes <= INT32_NODES else np.int64
+def id_dtype(count: int) -> type[np.signedinteger]:
+    """The dtype of ids and sizes for so many nodes, or of counts for so many entries."""
+    return np.int32 if count <= INT32_NODES else np.int64
 
 
 def _one_of(name: str, value: object, known: tuple[str, ...], also: str = "") -> None:

@@ -6,12 +6,14 @@ from time import perf_counter
 
 import dask
 import numpy as np
+import scipy.sparse as sp
 from dask.system import CPU_COUNT
 from distributed.system import MEMORY_LIMIT
 from numpy.typing import NDArray
 
-from dask_rac.config import HAND_OVER, Event, Progress, RoundRecord, Settings, checked_settings, id_dtype
-from dask_rac.kernels.arrays import Merges, Rows
+from dask_rac.config import HAND_OVER, Event, Progress, RoundRecord, Settings, checked_settings
+from dask_rac.edges import load_graph
+from dask_rac.kernels.arrays import Merges, Rows, part
 from dask_rac.kernels.forest import tree_hashes, unite
 from dask_rac.kernels.tree import raise_heights
 from dask_rac.rounds import Components, Tree, boruvka_round, finisher_round, reciprocal_round
@@ -38,44 +40,38 @@ def memory_limit() -> int:
 
 
 @cache
-def compile_kernels(single: bool, ids: type[np.signedinteger]) -> float:
-    """Have every kernel that a run needs compiled, or loaded from the cache; returns the seconds it took."""
+def compile_kernels(ids: str) -> float:
+    """Have every kernel compiled for this dtype of ids, or loaded from the cache; returns the seconds it took."""
     started = perf_counter()
-    rows = Rows(
-        np.array([0, 1, 3]),
-        np.array([1, 3, 4]),
-        np.array([1, 0, 2, 1], ids),
-        np.array([1.0, 1.0, 2.0, 2.0]),
-        np.empty(0, ids),
-        np.zeros(4, np.uint16),
-    )
+    edges = np.arange(4), np.arange(1, 5), np.arange(1.0, 5.0)
+    forms = edges, sp.csr_array((edges[2], edges[:2]), shape=(5, 5))
     with Team(1) as team:
-        for linkage, missing in [("single", "ignore")] if single else [("average", "ignore"), ("average", 0.0)]:
-            for finisher in (False, True):
-                settings = checked_settings(linkage, missing, "similarity", None, "error", finisher)
-                run(rows, settings, team, lambda _: None)
+        for linkage, missing in (("single", "ignore"), ("average", "ignore"), ("average", 0.0)):
+            settings = checked_settings(linkage, missing, "similarity", None, "error", True)
+            for form in (*forms, forms[1] + forms[1].T):
+                rows = load_graph(form, None, settings, team, memory_limit()).rows
+                wide = rows._replace(neighbour=rows.neighbour.astype(ids), edges=rows.edges.astype(ids))
+                run(wide, settings, team, lambda _: None, hand_over=2.0)
     return perf_counter() - started
 
 
-def run(rows: Rows, settings: Settings, team: Team, report: Progress) -> Outcome:
+def run(rows: Rows, settings: Settings, team: Team, report: Progress, hand_over: float | None = None) -> Outcome:
     """Cluster the nodes of `rows`, which are not changed."""
-    outcome = (
-        _span_forest(rows, settings, team, report)
-        if settings.linkage == "single"
-        else _merge_rounds(rows, settings, team, report)
-    )
+    if settings.linkage == "single":
+        outcome = _span_forest(rows, settings, team, report)
+    else:
+        outcome = _merge_rounds(rows, settings, team, report, HAND_OVER if hand_over is None else hand_over)
     merges = outcome.merges
     raise_heights(merges.left, merges.right, merges.height, np.full(len(rows.start), -np.inf))
     merges.height[:] = settings.sign * merges.height + 0.0  # no minus zero
     return outcome
 
 
-def _merge_rounds(rows: Rows, settings: Settings, team: Team, report: Progress) -> Outcome:
+def _merge_rounds(rows: Rows, settings: Settings, team: Team, report: Progress, hand_over: float) -> Outcome:
     """Average and complete linkage: rounds of reciprocal pairs, then the finisher."""
     n = len(rows.start)
     rule = rule_of(settings)
-    counts = id_dtype(len(rows.neighbour)) if needs_counts(rule) else None
-    space = Space(rows.neighbour.dtype.type, counts)
+    space = Space(rows, needs_counts(rule))
     merges, when = _room(n, rows.neighbour.dtype)
     records: list[RoundRecord] = []
     found = 0
@@ -84,7 +80,7 @@ def _merge_rounds(rows: Rows, settings: Settings, team: Team, report: Progress) 
     nearest_seconds = perf_counter() - started
     pays = True
     while True:
-        rest = Merges(*(array[found:] for array in merges))
+        rest = part(merges, found, None)
         if pays:
             after, record = reciprocal_round(shard, rule, space, team, rest)
             if after is None:
@@ -103,8 +99,8 @@ def _merge_rounds(rows: Rows, settings: Settings, team: Team, report: Progress) 
         report(Event("round", n, found, record))
         if record.finisher:
             break
-        pays = not settings.finisher or record.merges >= HAND_OVER * record.clusters
-    return Outcome(Merges(*(array[:found] for array in merges)), when[:found], records)
+        pays = not settings.finisher or record.merges >= hand_over * record.clusters
+    return Outcome(part(merges, None, found), when[:found], records)
 
 
 def _span_forest(rows: Rows, settings: Settings, team: Team, report: Progress) -> Outcome:
@@ -119,7 +115,7 @@ def _span_forest(rows: Rows, settings: Settings, team: Team, report: Progress) -
     records: list[RoundRecord] = []
     found = 0
     while True:
-        rest = Tree(*(array[found:] for array in tree))
+        rest = part(tree, found, None)
         state, record = boruvka_round(state, kept, rule, team, rest)
         if not record.merges:
             break
@@ -129,12 +125,11 @@ def _span_forest(rows: Rows, settings: Settings, team: Team, report: Progress) -
         when[found : found + record.merges] = record.round
         found += record.merges
         report(Event("round", n, found, record))
-    tree, when = Tree(*(array[:found] for array in tree)), when[:found]
+    tree, when = part(tree, None, found), when[:found]
     hashes = np.empty(found, np.uint64)
     tree_hashes(tree.source, tree.target, hashes)
     order = np.lexsort((hashes, tree.weight))
-    merges, _ = _room(n, ids)
-    merges = Merges(*(array[:found] for array in merges))
+    merges = part(_room(n, ids)[0], None, found)
     unite(order, *tree, n, merges)
     return Outcome(merges, when[order], records)
 

@@ -15,11 +15,13 @@ from numpy.typing import NDArray
 from dask_rac.config import EDGE_COLUMNS, Settings, id_dtype
 from dask_rac.errors import InputError, Where, plain_row, refuse_rows
 from dask_rac.kernels import ingest
-from dask_rac.kernels.arrays import Rows
+from dask_rac.kernels.arrays import Ids, Rows
 from dask_rac.shard import Team
 from dask_rac.store import Columns, is_table, read_edges, table_edges
 
 BYTES_A_NODE = 96  # what a run keeps for each node, edges apart
+
+EdgeColumns = tuple[Ids, Ids, NDArray[np.float64]]
 
 POLICIES = {"error": ingest.SAME, "min": ingest.SMALLEST, "max": ingest.LARGEST, "mean": ingest.MEAN}
 
@@ -58,8 +60,9 @@ def _read_columns(edges: Any) -> tuple[Columns, Where]:
     if isinstance(edges, tuple | list) and len(edges) == len(EDGE_COLUMNS):
         return dict(zip(EDGE_COLUMNS, map(np.asarray, edges), strict=True)), plain_row
     raise InputError(
-        f"edges cannot be a {type(edges).__name__}: give a scipy sparse matrix, a pandas or Dask DataFrame or Arrow table "
-        "with columns source, target, weight, a tuple of those three arrays, or the path of a Parquet file or folder"
+        f"edges cannot be a {type(edges).__name__}: give a scipy sparse matrix, a pandas or Dask DataFrame or Arrow "
+        "table with columns source, target, weight, a tuple of those three arrays, or the path of a Parquet file or "
+        "folder"
     )
 
 
@@ -90,20 +93,13 @@ def _load_columns(
     ends = [_checked_ids(columns[name], name, n_nodes, where) for name in EDGE_COLUMNS[:2]]
     weight = _checked_weights(columns["weight"], settings, where)
     n = _checked_nodes(1 + max((int(column.max()) for column in ends if len(column)), default=-1), n_nodes, memory)
-    source, target = (column.astype(id_dtype(n), copy=False) for column in ends)
-    return _build_rows(n, source, target, weight, where, settings, team)
+    source, target = (np.require(column, id_dtype(n), ["C", "W"]) for column in ends)
+    return _build_rows(n, (source, target, weight), where, settings, team)
 
 
-def _build_rows(
-    n: int,
-    source: NDArray[Any],
-    target: NDArray[Any],
-    weight: NDArray[np.float64],
-    where: Where,
-    settings: Settings,
-    team: Team,
-) -> Graph:
+def _build_rows(n: int, columns: EdgeColumns, where: Where, settings: Settings, team: Team) -> Graph:
     """Rows of checked edges: both directions, no self loop, no parallel edge."""
+    source, target, weight = columns
     degree = np.zeros(n, np.int64)
     loops = ingest.count_degrees(source, target, degree)
     _warn_of_loops(loops)
@@ -115,7 +111,7 @@ def _build_rows(
         start.copy(),
         np.empty(entries, source.dtype),
         np.empty(entries),
-        np.empty(0, source.dtype),
+        np.empty(0, id_dtype(max(n, entries))),
         np.empty(entries, np.uint16),
     )
     spans = team.spans(np.append(start, entries))
@@ -162,18 +158,20 @@ def _load_matrix(matrix: Any, n_nodes: int | None, settings: Settings, team: Tea
         given = entries if entries is not None else rows.tocoo()
         weight = _checked_weights(given.data, settings, lambda entry: f"entry {entry}")
         ends = given.row.astype(ids), given.col.astype(ids)
-        return _build_rows(n, *ends, weight, lambda entry: f"entry {entry}", settings, team)
+        return _build_rows(n, (*ends, weight), lambda entry: f"entry {entry}", settings, team)
     full = above > 0 and below > 0
     if full and (above != below or hashes[0] != hashes[1]):
         _refuse_asymmetry(indptr, indices, weight)
     if full and not diagonal:
         start, stop = indptr[:-1], indptr[1:]
         return Graph(
-            Rows(start, stop, indices, weight, np.empty(0, ids), tie), float(weight.min()), float(weight.max())
+            Rows(start, stop, indices, weight, np.empty(0, id_dtype(max(n, len(weight)))), tie),
+            float(weight.min()),
+            float(weight.max()),
         )
     source = np.repeat(np.arange(n, dtype=ids), np.diff(indptr))
     keep = source <= indices if full else slice(None)
-    return _build_rows(n, source[keep], indices[keep], weight[keep], where, settings, team)
+    return _build_rows(n, (source[keep], indices[keep], weight[keep]), where, settings, team)
 
 
 def _checked_nodes(least: int, n_nodes: int | None, memory: int) -> int:
@@ -246,8 +244,8 @@ def _describe_conflict(source: NDArray[Any], target: NDArray[Any], weight: NDArr
     row = int(bad.min())
     first = int(earliest[np.flatnonzero(order == row)[0]])
     return (
-        f"column 'weight' differs for {edges} edges that are given more than once, first {lo[row]}-{hi[row]}: {weight[first]} in "
-        f"{where(first)}, {weight[row]} in {where(row)}; choose duplicates='min', 'max' or 'mean'"
+        f"column 'weight' differs for {edges} edges that are given more than once, first {lo[row]}-{hi[row]}: "
+        f"{weight[first]} in {where(first)}, {weight[row]} in {where(row)}; choose duplicates='min', 'max' or 'mean'"
     )
 
 

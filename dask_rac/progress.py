@@ -39,6 +39,7 @@ class TerminalProgress:
         self._bar.stop()
 
     def __call__(self, event: Event) -> None:
+        """Show an event."""
         text = TEXTS.get(event.stage, event.stage)
         if event.record is not None:
             text = f"round {event.record.round}, {event.record.clusters:,} clusters, {event.record.edges:,} edges"

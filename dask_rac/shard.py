@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 
 from dask_rac.config import Settings
 from dask_rac.kernels import rule as rules
-from dask_rac.kernels.arrays import Clusters, Merges, Pairs, Rows, Rule
+from dask_rac.kernels.arrays import Clusters, Merges, Pairs, Rows, Rule, part
 from dask_rac.kernels.fold import find_nearest, fold
 from dask_rac.kernels.match import match
 
@@ -67,8 +68,7 @@ class Team:
         rows, entries = len(offset) - 1, int(offset[-1])
         parts = 1 if self.threads == 1 or entries < SPAN_ENTRIES else self.threads * SPANS_A_THREAD
         cuts = np.searchsorted(offset, np.arange(1, parts) * (entries / parts))
-        edges = [0, *cuts.tolist(), rows]
-        return list(zip(edges[:-1], edges[1:], strict=True))
+        return list(pairwise([0, *cuts.tolist(), rows]))
 
     def run(self, kernel: Callable[..., Any], spans: Sequence[Span], *arguments: Any) -> list[Any]:
         """`kernel(*arguments, span)` for each span, the results in the order of the spans."""
@@ -81,9 +81,10 @@ class Team:
 class Space:
     """Arrays that rounds write to, two sets in turn: fresh memory costs more than the work done in it."""
 
-    ids: type[np.signedinteger]
-    counts: type[np.signedinteger] | None
-    """The dtype of the counts, `None` where no rule needs them."""
+    like: Rows
+    """Rows with the dtypes wanted."""
+    counted: bool
+    """Whether the rule needs counts."""
     _arrays: dict[tuple[str, int], NDArray[Any]] = field(default_factory=dict)
     _turn: int = 0
 
@@ -102,19 +103,19 @@ class Space:
     def clusters(self, length: int) -> Clusters:
         """Room for clusters."""
         return Clusters(
-            self.array("ids", length, self.ids),
-            self.array("size", length, self.ids),
-            self.array("nearest", length, self.ids),
+            self.array("ids", length, self.like.neighbour.dtype),
+            self.array("size", length, self.like.neighbour.dtype),
+            self.array("nearest", length, self.like.neighbour.dtype),
             self.array("height", length, np.float64),
         )
 
     def pairs(self, length: int) -> Pairs:
         """Room for the pairs of clusters."""
         return Pairs(
-            self.array("first", length, self.ids),
-            self.array("second", length, self.ids),
+            self.array("first", length, self.like.neighbour.dtype),
+            self.array("second", length, self.like.neighbour.dtype),
             self.array("offset", length + 1, np.int64),
-            self.array("fate", length, self.ids, 2),
+            self.array("fate", length, self.like.neighbour.dtype, 2),
         )
 
     def rows(self, length: int, entries: int) -> Rows:
@@ -122,9 +123,9 @@ class Space:
         return Rows(
             self.array("start", length, np.int64),
             self.array("stop", length, np.int64),
-            self.array("neighbour", entries, self.ids),
+            self.array("neighbour", entries, self.like.neighbour.dtype),
             self.array("weight", entries, np.float64),
-            np.empty(0, self.ids) if self.counts is None else self.array("count", entries, self.counts),
+            self.array("edges", entries if self.counted else 0, self.like.edges.dtype),
             self.array("tie", entries, np.uint16),
         )
 
@@ -162,7 +163,7 @@ def match_shard(shard: Shard, rule: Rule, space: Space, merges: Merges) -> Match
     pairs, merged = space.pairs(len(shard.clusters.ids)), space.clusters(len(shard.clusters.ids))
     after, found, updates = match(shard.clusters, shard.rows, rule.ceiling, pairs, merged, merges)
     pairs = Pairs(pairs.first[:after], pairs.second[:after], pairs.offset[: after + 1], pairs.fate)
-    return Match(pairs, Clusters(*(array[:after] for array in merged)), found, updates)
+    return Match(pairs, part(merged, None, after), found, updates)
 
 
 def fold_shard(shard: Shard, found: Match, rule: Rule, space: Space, team: Team) -> Shard:

@@ -145,7 +145,8 @@ def against_sklearn(console: Console) -> None:
     points = np.random.default_rng(0).random((SKLEARN_NODES, 3))
     theirs = best_times({"theirs": lambda: model.fit(points)}, 1)["theirs"]
     console.print(
-        f"{SKLEARN_NODES:,} nodes, average: scikit-learn {theirs:.1f} s, dask_rac {ours:.3f} s, {theirs / ours:,.0f} times"
+        f"{SKLEARN_NODES:,} nodes, average: scikit-learn {theirs:.1f} s, dask_rac {ours:.3f} s, "
+        f"{theirs / ours:,.0f} times"
     )
 
 

@@ -54,11 +54,11 @@ def rounds_table(clustering: dask_rac.Clustering) -> Table:
     """A row a round, merges as a bar."""
     table = Table("round", "clusters", "edges", "merges", "", "seconds", title="Rounds")
     widest = clustering.rounds["merges"].max()
-    for row in clustering.rounds.itertuples():
-        seconds = row.nearest_seconds + row.match_seconds + row.fold_seconds + row.finish_seconds
-        name = "finisher" if row.finisher else str(row.round)
-        bar = "█" * max(1, round(30 * row.merges / widest))
-        table.add_row(name, f"{row.clusters:,}", f"{row.edges:,}", f"{row.merges:,}", bar, f"{seconds:.3f}")
+    for row in clustering.rounds.to_dict("records"):
+        seconds = sum(value for name, value in row.items() if str(name).endswith("_seconds"))
+        name = "finisher" if row["finisher"] else str(row["round"])
+        bar = "█" * max(1, round(30 * row["merges"] / widest))
+        table.add_row(name, *(f"{row[column]:,}" for column in ("clusters", "edges", "merges")), bar, f"{seconds:.3f}")
     return table
 
 

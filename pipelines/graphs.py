@@ -9,7 +9,7 @@ from scipy.spatial import cKDTree
 def neighbour_graph(points: NDArray[np.float64], k: int) -> sp.csr_array:
     """Each point joined to its `k` nearest, both ways, weighted by distance."""
     n = len(points)
-    distance, neighbour = cKDTree(points).query(points, k=k + 1, workers=-1)
+    distance, neighbour = map(np.asarray, cKDTree(points).query(points, k=k + 1, workers=-1))
     source = np.repeat(np.arange(n, dtype=np.int32), k)
     nearest = sp.csr_array((distance[:, 1:].ravel(), (source, neighbour[:, 1:].ravel().astype(np.int32))), shape=(n, n))
     return nearest.maximum(nearest.T)

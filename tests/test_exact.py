@@ -8,7 +8,7 @@ import dask
 import fastcluster
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy.cluster import hierarchy
@@ -16,6 +16,7 @@ from scipy.spatial.distance import pdist
 
 import dask_rac
 from dask_rac import config, driver
+from tests.effort import examples
 from tests.reference import hac, reciprocal_rounds
 from tests.strategies import Graph, colliding_graphs, graphs, linkages, missing_value
 
@@ -52,7 +53,7 @@ def tangled_edges(nodes: int, edges: int, values: int, seed: int) -> Edges:
 
 
 @pytest.mark.kernels
-@settings(max_examples=20 * settings().max_examples)
+@examples(2000)
 @given(st.one_of(graphs(), colliding_graphs()), linkages(), WEIGHTS, CEILINGS)
 def test_equals_naive_hac(graph: Graph, how: tuple[str, str], weights: str, max_height: float | None) -> None:
     linkage, kind = how
@@ -86,7 +87,7 @@ def test_rounds_are_those_of_the_paper(graph: Graph, linkage: str, kind: str) ->
 @pytest.mark.parametrize("linkage", ["average", "complete", "single"])
 @pytest.mark.parametrize("missing", ["ignore", "infinite", 1e6])
 @pytest.mark.parametrize("nodes", [2, 3, 50, 400])
-def test_complete_graphs_agree_with_scipy_and_fastcluster(linkage: str, missing: str | float, nodes: int) -> None:
+def test_complete_graphs_agree_with_scipy_and_fastcluster(linkage: Any, missing: str | float, nodes: int) -> None:
     rng = np.random.default_rng(nodes)
     distances = pdist(rng.random((nodes, 4)))
     found = dask_rac.cluster((*np.triu_indices(nodes, 1), distances), linkage, missing)
@@ -145,7 +146,7 @@ def test_threads_and_order_of_rows_never_show(linkage: str, weights: str, finish
 
 
 @pytest.mark.kernels
-@settings(max_examples=max(1, settings().max_examples // 2))
+@examples(50)
 @given(graphs(), linkages(), WEIGHTS)
 def test_long_ids_give_the_same_merges(graph: Graph, how: tuple[str, str], weights: str) -> None:
     linkage, kind = how

@@ -6,18 +6,19 @@ from typing import Literal
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.cluster.hierarchy import cophenet, fcluster, linkage
 
 from tests import reference
+from tests.effort import examples
 from tests.reference import Merge, hac, hash64, labels, reciprocal_rounds
 from tests.strategies import LINKAGES, Graph, colliding_graphs, graphs, linkages, missing_value, tied_graphs
 
 Method = Literal["average", "complete", "single"]
 
 WEIGHTS = st.sampled_from(["distance", "similarity"])
-checked = settings(deadline=None, max_examples=3 * settings().max_examples)
+checked = examples(300)
 
 
 def complete_graph(n_nodes: int, seed: int) -> tuple[np.ndarray, list[tuple[int, int, float]]]:

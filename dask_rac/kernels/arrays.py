@@ -1,11 +1,17 @@
 """The bundles of arrays that kernels take and give."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 Ids = NDArray[np.signedinteger]  # int32 while the ids fit, int64 beyond
+Bundle = TypeVar("Bundle", bound=tuple[NDArray[Any], ...])
+
+
+def part(bundle: Bundle, start: int | None, stop: int | None) -> Bundle:
+    """Rows `start` to `stop` of every array."""
+    return type(bundle)(*(array[start:stop] for array in bundle))
 
 
 class Rows(NamedTuple):
@@ -15,7 +21,7 @@ class Rows(NamedTuple):
     stop: NDArray[np.int64]
     neighbour: Ids  # position of a cluster, not its id
     weight: NDArray[np.float64]  # a sum for average linkage, a maximum for complete
-    count: Ids  # edges folded into the entry; empty where all are 1 or the rule needs none
+    edges: Ids  # how many are folded into the entry; empty where all are 1 or the rule needs none
     tie: NDArray[np.uint16]
 
 

@@ -32,8 +32,9 @@ def list_edges(rows, ends, weight, count, tie):
 
 
 @inlined
-def comes_first(a, b, key, key_tie, key_size, key_hash):
+def comes_first(a, b, keys):
     """Whether edge `a` leaves the heap before edge `b`: the order of `order.py`, as of when they were put there."""
+    key, key_tie, key_size, key_hash = keys
     if key[a] != key[b]:
         return key[a] < key[b]
     if key_tie[a] != key_tie[b]:
@@ -46,14 +47,14 @@ def comes_first(a, b, key, key_tie, key_size, key_hash):
 
 
 @inlined
-def sift_down(heap, at, used, key, key_tie, key_size, key_hash):
+def sift_down(heap, at, used, keys):
     """Move the edge at `at` of the heap down to its place."""
     edge = heap[at]
     while 2 * at + 1 < used:
         child = 2 * at + 1
-        if child + 1 < used and comes_first(heap[child + 1], heap[child], key, key_tie, key_size, key_hash):
+        if child + 1 < used and comes_first(heap[child + 1], heap[child], keys):
             child += 1
-        if not comes_first(heap[child], edge, key, key_tie, key_size, key_hash):
+        if not comes_first(heap[child], edge, keys):
             break
         heap[at] = heap[child]
         at = child
@@ -95,6 +96,7 @@ def finish(ids, size, edges, rule, merges):
     total, means = len(weight), is_mean(rule.code)
     heap, key, key_tie = np.arange(total), np.empty(total), tie.copy()
     key_size, key_hash = np.empty(total, np.int64), np.empty(total, np.uint64)
+    keys = key, key_tie, key_size, key_hash
     alive = np.ones(total, np.bool_)
     # Entry 2e of the lists is edge e as seen from ends[e, 0], entry 2e + 1 as seen from ends[e, 1].
     head, following = np.full(len(ids), -1, np.int64), np.empty(2 * total, np.int64)
@@ -113,7 +115,7 @@ def finish(ids, size, edges, rule, merges):
         key[e] = linkage_weight(rule, weight[e], count[e], np.float64(size[a]) * size[b])
         key_size[e], key_hash[e] = size[a] + size[b], hash64(ids[a], ids[b])
     for at in range(total // 2 - 1, -1, -1):
-        sift_down(heap, at, total, key, key_tie, key_size, key_hash)
+        sift_down(heap, at, total, keys)
     used, found = total, 0
     while used > 0:
         e = heap[0]
@@ -123,12 +125,12 @@ def finish(ids, size, edges, rule, merges):
         if not alive[e]:
             used -= 1
             heap[0] = heap[used]
-            sift_down(heap, 0, used, key, key_tie, key_size, key_hash)
+            sift_down(heap, 0, used, keys)
             continue
         if key_size[e] != size[a] + size[b]:
             key[e] = linkage_weight(rule, weight[e], count[e], np.float64(size[a]) * size[b])
             key_tie[e], key_size[e], key_hash[e] = tie[e], size[a] + size[b], hash64(ids[a], ids[b])
-            sift_down(heap, 0, used, key, key_tie, key_size, key_hash)
+            sift_down(heap, 0, used, keys)
             continue
         if entries[a] < entries[b]:
             a, b = b, a
@@ -145,7 +147,7 @@ def finish(ids, size, edges, rule, merges):
                 slot, pair = find_slot(slot_pair, a, ends[moved, 1 - (at & 1)])
                 if slot_pair[slot] == pair:
                     kept, gone = slot_edge[slot], moved
-                    if comes_first(moved, kept, key, key_tie, key_size, key_hash):
+                    if comes_first(moved, kept, keys):
                         kept, gone = gone, kept
                     alive[gone] = False
                     weight[kept] = weight[kept] + weight[gone] if means else max(weight[kept], weight[gone])

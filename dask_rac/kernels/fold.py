@@ -7,10 +7,10 @@ of the widest row, and the cost that of the entries.
 
 import numpy as np
 
-from dask_rac.kernels.jit import inlined, kernel, prefetch
+from dask_rac.kernels.jit import inlined, kernel, prefetch_read, prefetch_write
 from dask_rac.kernels.match import JOINS, LEAVES
 from dask_rac.kernels.order import breaks_tie
-from dask_rac.kernels.rule import MAX_FULL, MEAN_FULL, is_mean, linkage_weight
+from dask_rac.kernels.rule import is_full, is_mean, linkage_weight
 
 AHEAD = 4  # rows; near enough to stay in cache, far enough to have arrived
 
@@ -44,7 +44,7 @@ def fold(rows, pairs, clusters, rule, out, span):
     lo, hi, end = span
     scale = rule.scale
     counts, counted = len(count) > 0, len(out_count) > 0
-    means, full = is_mean(rule.code), rule.code == MEAN_FULL or rule.code == MAX_FULL
+    means, full = is_mean(rule.code), is_full(rule.code)
     empty = 0.0 if means else -np.inf
     widest = widest_row(offset, lo, hi)
     capacity = power_of_two(4 * widest)
@@ -59,15 +59,19 @@ def fold(rows, pairs, clusters, rule, out, span):
     for i in range(lo, hi):
         if i + 2 * AHEAD < hi and second[i + 2 * AHEAD] >= 0:
             b = second[i + 2 * AHEAD]
-            prefetch(start, b)
-            prefetch(stop, b)
+            prefetch_read(start, b)
+            prefetch_read(stop, b)
         if i + AHEAD < hi and second[i + AHEAD] >= 0:
             b = second[i + AHEAD]
             for e in range(start[b], stop[b], 8):
-                prefetch(neighbour, e)
-                prefetch(weight, e)
-                prefetch(tie, e)
+                prefetch_read(neighbour, e)
+                prefetch_read(weight, e)
+                prefetch_read(tie, e)
         mask = power_of_two(4 * (offset[i + 1] - offset[i])) - 1
+        for e in range(end, end + offset[i + 1] - offset[i], 8):
+            prefetch_write(out_neighbour, e)
+            prefetch_write(out_weight, e)
+            prefetch_write(out_tie, e)
         taken = 0
         for joins in range(2 if second[i] >= 0 else 1):
             row = second[i] if joins else first[i]

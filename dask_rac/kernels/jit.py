@@ -24,26 +24,30 @@ def inlined(function: Callable[P, R]) -> Callable[P, R]:
     return compiled
 
 
-def _prefetch(_context: Any, array: Any, _index: Any) -> Any:
-    """Emit LLVM's prefetch of `array[index]` for reading."""
+def _prefetcher(write: bool) -> Any:
+    """A function of an array and an index that emits LLVM's prefetch of the item."""
 
-    def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        kind = signature.args[0]
-        fields = context.make_array(kind)(context, builder, arguments[0])
-        item = cgutils.get_item_pointer(context, builder, kind, fields, [arguments[1]], wraparound=False)
-        address = builder.bitcast(item, ir.IntType(8).as_pointer())
-        flag = ir.IntType(32)
-        signature_ = ir.FunctionType(ir.VoidType(), [address.type, flag, flag, flag])
-        function = cgutils.get_or_insert_function(builder.module, signature_, "llvm.prefetch.p0")
-        builder.call(function, [address, flag(0), flag(3), flag(1)])
-        return context.get_dummy_value()
+    def prefetch(_context: Any, array: Any, _index: Any) -> Any:
+        def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            kind = signature.args[0]
+            fields = context.make_array(kind)(context, builder, arguments[0])
+            item = cgutils.get_item_pointer(context, builder, kind, fields, [arguments[1]], wraparound=False)
+            address = builder.bitcast(item, ir.IntType(8).as_pointer())
+            flag = ir.IntType(32)
+            shape = ir.FunctionType(ir.VoidType(), [address.type, flag, flag, flag])
+            function = cgutils.get_or_insert_function(builder.module, shape, "llvm.prefetch.p0")
+            builder.call(function, [address, flag(int(write)), flag(3), flag(1)])
+            return context.get_dummy_value()
 
-    return types.void(array, types.intp), emit
+        return types.void(array, types.intp), emit
+
+    return intrinsic(prefetch)
 
 
 def _no_prefetch(_array: Any, _index: Any) -> None:
-    """Stand in for `prefetch` where nothing is compiled."""
+    """Stand in for a prefetch where nothing is compiled."""
 
 
-prefetch = _no_prefetch if numba.config.DISABLE_JIT else intrinsic(_prefetch)
-"""Ask for `array[index]` before it is needed: rows of a pair lie far apart, and waiting for them is half a fold."""
+# Ask for an item before it is needed: rows of a pair lie far apart, and waiting for memory is half a fold.
+prefetch_read = _no_prefetch if numba.config.DISABLE_JIT else _prefetcher(False)
+prefetch_write = _no_prefetch if numba.config.DISABLE_JIT else _prefetcher(True)

@@ -1,8 +1,9 @@
 """Reciprocal pairs: who merges with whom in this round."""
 
-from dask_rac.kernels.jit import kernel
+from dask_rac.kernels.jit import kernel, prefetch_read
 
 STAYS, LEADS, JOINS, LEAVES = 0, 1, 2, 3  # the two low bits of a fate
+AHEAD = 16  # clusters
 
 
 @kernel
@@ -14,6 +15,11 @@ def match(clusters, rows, ceiling, pairs, merged, merges):
     nearest, height, size = clusters.nearest, clusters.height, clusters.size
     after, found, updates, entries = 0, 0, 0, 0
     for u in range(len(nearest)):
+        if u + AHEAD < len(nearest) and nearest[u + AHEAD] >= 0:
+            v = nearest[u + AHEAD]
+            prefetch_read(nearest, v)
+            prefetch_read(rows.start, v)
+            prefetch_read(rows.stop, v)
         v = nearest[u]
         if v < 0 or height[u] > ceiling:
             # By reducibility no later merge brings it below the ceiling: it leaves with all its edges.
