@@ -17,7 +17,7 @@ Duplicates = Literal["error", "min", "max", "mean"]
 EDGE_COLUMNS = ("source", "target", "weight")
 MERGE_COLUMNS = ("left", "right", "height", "size", "round")
 
-HAND_OVER = 0.05
+HAND_OVER = 0.02
 """The finisher takes over after a round that merges fewer than this fraction of the live clusters."""
 
 INT32_NODES = 2**29

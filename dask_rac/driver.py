@@ -126,9 +126,12 @@ def _span_forest(rows: Rows, settings: Settings, team: Team, report: Progress) -
         found += record.merges
         report(Event("round", n, found, record))
     tree, when = part(tree, None, found), when[:found]
-    hashes = np.empty(found, np.uint64)
-    tree_hashes(tree.source, tree.target, hashes)
-    order = np.lexsort((hashes, tree.weight))
+    order = np.argsort(tree.weight)
+    ordered = tree.weight[order]
+    if (ordered[1:] == ordered[:-1]).any():
+        hashes = np.empty(found, np.uint64)
+        tree_hashes(tree.source, tree.target, hashes)
+        order = np.lexsort((hashes, tree.weight))
     merges = part(_room(n, ids)[0], None, found)
     unite(order, *tree, n, merges)
     return Outcome(merges, when[order], records)

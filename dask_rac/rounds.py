@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dask_rac.config import RoundRecord
+from dask_rac.config import RoundRecord, id_dtype
 from dask_rac.kernels.arrays import Ids, Merges, Rows, Rule
 from dask_rac.kernels.finish import finish, list_edges
 from dask_rac.kernels.forest import champions, hook, lightest
@@ -37,7 +37,7 @@ def reciprocal_round(
     """Merge all reciprocal pairs; no shard comes back where there was none."""
     started = perf_counter()
     space.turn()
-    found = match_shard(shard, rule, space, merges)
+    found = match_shard(shard, space, merges, team)
     matched = perf_counter()
     after = fold_shard(shard, found, rule, space, team) if found.merges else None
     record = RoundRecord(
@@ -59,8 +59,7 @@ def finisher_round(shard: Shard, rule: Rule, merges: Merges) -> RoundRecord:
     """Merge all that is left, one after the other."""
     started = perf_counter()
     room = shard.entries // 2
-    count = np.empty(room, np.int64)
-    edges = np.empty((room, 2), shard.rows.neighbour.dtype), np.empty(room), count, np.empty(room, np.uint16)
+    edges = np.empty((room, 4), id_dtype(2 * room)), np.empty((room, 3)), np.empty(room, np.uint16)
     list_edges(shard.rows, *edges)
     size = shard.clusters.size.astype(np.int64)
     merged = finish(shard.clusters.ids.copy(), size, edges, rule, merges)

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 
 from dask_rac.config import Settings
 from dask_rac.kernels import rule as rules
-from dask_rac.kernels.arrays import Clusters, Merges, Pairs, Rows, Rule, part
+from dask_rac.kernels.arrays import Clusters, Merges, Pairs, Rows, Rule
 from dask_rac.kernels.fold import find_nearest, fold
-from dask_rac.kernels.match import match
+from dask_rac.kernels.match import count_pairs, match
 
 Span: TypeAlias = tuple[int, ...]
 
@@ -65,10 +65,17 @@ class Team:
 
     def spans(self, offset: NDArray[np.int64]) -> list[tuple[int, int]]:
         """Ranges of rows with about as many entries each; `offset` counts the entries before each row."""
-        rows, entries = len(offset) - 1, int(offset[-1])
-        parts = 1 if self.threads == 1 or entries < SPAN_ENTRIES else self.threads * SPANS_A_THREAD
-        cuts = np.searchsorted(offset, np.arange(1, parts) * (entries / parts))
-        return list(pairwise([0, *cuts.tolist(), rows]))
+        cuts = np.searchsorted(offset[:-1], self._even_cuts(int(offset[-1])))
+        return list(pairwise([0, *cuts.tolist(), len(offset) - 1]))
+
+    def even_spans(self, items: int) -> list[tuple[int, int]]:
+        """Ranges of as many items each."""
+        return list(pairwise([0, *self._even_cuts(items), items]))
+
+    def _even_cuts(self, items: int) -> list[int]:
+        """Where to cut so many items into parts worth a thread."""
+        parts = 1 if self.threads == 1 or items < SPAN_ENTRIES else self.threads * SPANS_A_THREAD
+        return [items * part // parts for part in range(1, parts)]
 
     def run(self, kernel: Callable[..., Any], spans: Sequence[Span], *arguments: Any) -> list[Any]:
         """`kernel(*arguments, span)` for each span, the results in the order of the spans."""
@@ -109,13 +116,13 @@ class Space:
             self.array("height", length, np.float64),
         )
 
-    def pairs(self, length: int) -> Pairs:
-        """Room for the pairs of clusters."""
+    def pairs(self, before: int, after: int) -> Pairs:
+        """Room for the pairs that turn so many clusters into so many."""
         return Pairs(
-            self.array("first", length, self.like.neighbour.dtype),
-            self.array("second", length, self.like.neighbour.dtype),
-            self.array("offset", length + 1, np.int64),
-            self.array("fate", length, self.like.neighbour.dtype, 2),
+            self.array("first", after, self.like.neighbour.dtype),
+            self.array("second", after, self.like.neighbour.dtype),
+            self.array("offset", after + 1, np.int64),
+            self.array("fate", before, self.like.neighbour.dtype, 2),
         )
 
     def rows(self, length: int, entries: int) -> Rows:
@@ -158,12 +165,20 @@ def first_shard(rows: Rows, rule: Rule, team: Team) -> Shard:
     return Shard(rows, clusters)
 
 
-def match_shard(shard: Shard, rule: Rule, space: Space, merges: Merges) -> Match:
+def match_shard(shard: Shard, space: Space, merges: Merges, team: Team) -> Match:
     """Find the reciprocal pairs and write the merges."""
-    pairs, merged = space.pairs(len(shard.clusters.ids)), space.clusters(len(shard.clusters.ids))
-    after, found, updates = match(shard.clusters, shard.rows, rule.ceiling, pairs, merged, merges)
-    pairs = Pairs(pairs.first[:after], pairs.second[:after], pairs.offset[: after + 1], pairs.fate)
-    return Match(pairs, part(merged, None, after), found, updates)
+    clusters = shard.clusters
+    n = len(clusters.ids)
+    spans = team.even_spans(n)
+    counts = np.array(team.run(count_pairs, spans, clusters.nearest)).reshape(-1, 3)
+    after, found, updates = counts.sum(axis=0).tolist()
+    places = (np.cumsum(counts, axis=0) - counts)[:, :2].tolist()
+    pairs, merged = space.pairs(n, after), space.clusters(after)
+    starts = [(*span, *place) for span, place in zip(spans, places, strict=True)]
+    team.run(match, starts, clusters, shard.rows, pairs, merged, merges)
+    pairs.offset[0] = 0
+    np.cumsum(pairs.offset, out=pairs.offset)
+    return Match(pairs, merged, found, updates)
 
 
 def fold_shard(shard: Shard, found: Match, rule: Rule, space: Space, team: Team) -> Shard:

@@ -30,7 +30,7 @@ class Clusters(NamedTuple):
 
     ids: Ids
     size: Ids
-    nearest: Ids  # position of a cluster, -1 without an edge
+    nearest: Ids  # position of a cluster, -1 without an edge up to the ceiling
     height: NDArray[np.float64]  # W to the nearest
 
 

@@ -6,7 +6,9 @@
 3. Of two parallel edges the one with the smaller key stays, so 1 holds for what they are together.
 4. The cluster with fewer entries moves into the other, entry by entry: O(E log E) moves in all. Edges name
    their two clusters as they are now; nothing has to be searched for.
-5. `slot_edge` finds the edge of a pair. Pairs of clusters that are gone stay there until it is built anew.
+5. `slots` finds the edge of a pair. Pairs of clusters that are gone stay there until it is filled anew.
+
+What is used together lies together: an edge's ends with its list entries, its weight with its key.
 """
 
 import numpy as np
@@ -15,72 +17,81 @@ from dask_rac.kernels.jit import inlined, kernel
 from dask_rac.kernels.order import hash64
 from dask_rac.kernels.rule import is_mean, linkage_weight
 
+KEY, WEIGHT, COUNT = 0, 1, 2  # the columns of an edge's values
+FOLLOWING = 2  # links have the two ends, then for each end the entry that follows in its cluster's list
+
 
 @kernel
-def list_edges(rows, ends, weight, count, tie):
+def list_edges(rows, links, values, tie):
     """Write every edge of `rows` once, from its smaller end; returns their number."""
-    start, stop, neighbour, row_weight, row_count, row_tie = rows
+    start, stop, neighbour, weight, count, row_tie = rows
     found = 0
     for u in range(len(start)):
         for e in range(start[u], stop[u]):
             if u < neighbour[e]:
-                ends[found, 0], ends[found, 1] = u, neighbour[e]
-                weight[found], tie[found] = row_weight[e], row_tie[e]
-                count[found] = row_count[e] if len(row_count) > 0 else 1
+                links[found, 0], links[found, 1], tie[found] = u, neighbour[e], row_tie[e]
+                values[found, WEIGHT], values[found, COUNT] = weight[e], count[e] if len(count) > 0 else 1
                 found += 1
     return found
 
 
 @inlined
-def comes_first(a, b, keys):
-    """Whether edge `a` leaves the heap before edge `b`: the order of `order.py`, as of when they were put there."""
-    key, key_tie, key_size, key_hash = keys
-    if key[a] != key[b]:
-        return key[a] < key[b]
-    if key_tie[a] != key_tie[b]:
-        return key_tie[a] < key_tie[b]
-    if key_size[a] != key_size[b]:
-        return key_size[a] < key_size[b]
-    if key_hash[a] != key_hash[b]:
-        return key_hash[a] < key_hash[b]
+def breaks_tie(a, b, pushed):
+    """Whether edge `a` comes before `b` at equal weight: the order of `order.py`, as of when they were put there."""
+    tie, size, pair_hash = pushed
+    if tie[a] != tie[b]:
+        return tie[a] < tie[b]
+    if size[a] != size[b]:
+        return size[a] < size[b]
+    if pair_hash[a] != pair_hash[b]:
+        return pair_hash[a] < pair_hash[b]
     return a < b
 
 
 @inlined
-def sift_down(heap, at, used, keys):
-    """Move the edge at `at` of the heap down to its place."""
-    edge = heap[at]
-    while 2 * at + 1 < used:
-        child = 2 * at + 1
-        if child + 1 < used and comes_first(heap[child + 1], heap[child], keys):
-            child += 1
-        if not comes_first(heap[child], edge, keys):
+def sift_down(heap, heap_key, at, used, pushed):
+    """Move the edge at `at` of a heap of four children each down to its place."""
+    edge, key = heap[at], heap_key[at]
+    while 4 * at + 1 < used:
+        least = 4 * at + 1
+        low = heap_key[least]
+        for child in range(4 * at + 2, min(4 * at + 5, used)):
+            if heap_key[child] < low or (heap_key[child] == low and breaks_tie(heap[child], heap[least], pushed)):
+                least, low = child, heap_key[child]
+        if key < low or (key == low and breaks_tie(edge, heap[least], pushed)):
             break
-        heap[at] = heap[child]
-        at = child
-    heap[at] = edge
+        heap[at], heap_key[at] = heap[least], low
+        at = least
+    heap[at], heap_key[at] = edge, key
 
 
 @inlined
-def find_slot(slot_pair, a, b):
+def make_heap(heap, heap_key, used, pushed):
+    """Put the first `used` edges into the order of a heap."""
+    for at in range((used - 2) // 4, -1, -1):
+        sift_down(heap, heap_key, at, used, pushed)
+
+
+@inlined
+def find_slot(slots, a, b):
     """The slot of pair `a, b`, or the empty one where it would go, and the pair as one number."""
     pair = np.int64(min(a, b)) << 32 | np.int64(max(a, b))
-    mask = len(slot_pair) - 1
+    mask = len(slots) - 1
     slot = np.int64((np.uint64(pair) * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(32)) & mask
-    while slot_pair[slot] != pair and slot_pair[slot] != -1:
+    while slots[slot, 0] != pair and slots[slot, 0] != -1:
         slot = (slot + 1) & mask
     return slot, pair
 
 
 @inlined
-def fill_slots(slot_pair, slot_edge, ends, alive):
+def fill_slots(slots, links, alive):
     """Enter the pairs of the living edges; returns their number."""
-    slot_pair[:] = -1
+    slots[:, 0] = -1
     filled = 0
     for e in range(len(alive)):
         if alive[e]:
-            slot, pair = find_slot(slot_pair, ends[e, 0], ends[e, 1])
-            slot_pair[slot], slot_edge[slot] = pair, e
+            slot, pair = find_slot(slots, links[e, 0], links[e, 1])
+            slots[slot, 0], slots[slot, 1] = pair, e
             filled += 1
     return filled
 
@@ -89,78 +100,97 @@ def fill_slots(slot_pair, slot_edge, ends, alive):
 def finish(ids, size, edges, rule, merges):
     """Merge in the order of `order.py` until no edge is left below the ceiling; returns the number of merges.
 
-    `edges` is `ends, weight, count, tie`, which are used up, as are `ids` and `size`.
+    `edges` is what `list_edges` wrote; it is used up, as are `ids` and `size`.
     """
-    ends, weight, count, tie = edges
+    links, values, tie = edges
     left, right, height, merged_size = merges
-    total, means = len(weight), is_mean(rule.code)
-    heap, key, key_tie = np.arange(total), np.empty(total), tie.copy()
-    key_size, key_hash = np.empty(total, np.int64), np.empty(total, np.uint64)
-    keys = key, key_tie, key_size, key_hash
+    total, means = len(tie), is_mean(rule.code)
+    heap, heap_key = np.arange(total).astype(links.dtype), np.empty(total)
+    pushed_tie, pushed_size, pushed_hash = tie.copy(), np.empty(total, np.int64), np.empty(total, np.uint64)
+    pushed = pushed_tie, pushed_size, pushed_hash
     alive = np.ones(total, np.bool_)
-    # Entry 2e of the lists is edge e as seen from ends[e, 0], entry 2e + 1 as seen from ends[e, 1].
-    head, following = np.full(len(ids), -1, np.int64), np.empty(2 * total, np.int64)
-    entries = np.zeros(len(ids), np.int64)
-    capacity = 16
-    while capacity < 3 * total:
-        capacity *= 2
-    slot_pair, slot_edge = np.empty(capacity, np.int64), np.empty(capacity, np.int64)
-    filled = fill_slots(slot_pair, slot_edge, ends, alive)
+    # Entry 2e of the lists is edge e as seen from its first end, entry 2e + 1 as seen from its second.
+    head, entries = np.full(len(ids), -1, np.int64), np.zeros(len(ids), np.int64)
+    moving = np.empty(2 * total, np.int64)
     for e in range(total):
-        a, b = ends[e, 0], ends[e, 1]
-        following[2 * e], head[a] = head[a], 2 * e
-        following[2 * e + 1], head[b] = head[b], 2 * e + 1
+        a, b = links[e, 0], links[e, 1]
+        links[e, FOLLOWING], links[e, FOLLOWING + 1] = head[a], head[b]
+        head[a], head[b] = 2 * e, 2 * e + 1
         entries[a] += 1
         entries[b] += 1
-        key[e] = linkage_weight(rule, weight[e], count[e], np.float64(size[a]) * size[b])
-        key_size[e], key_hash[e] = size[a] + size[b], hash64(ids[a], ids[b])
-    for at in range(total // 2 - 1, -1, -1):
-        sift_down(heap, at, total, keys)
-    used, found = total, 0
-    while used > 0:
+        heap_key[e] = linkage_weight(rule, values[e, WEIGHT], values[e, COUNT], np.float64(size[a]) * size[b])
+        values[e, KEY] = heap_key[e]
+        pushed_size[e], pushed_hash[e] = size[a] + size[b], hash64(ids[a], ids[b])
+    capacity = 16
+    while capacity < 2 * total:
+        capacity *= 2
+    slots = np.empty((capacity, 2), np.int64)
+    filled = fill_slots(slots, links, alive)
+    make_heap(heap, heap_key, total, pushed)
+    used, dead, found = total, 0, 0
+    while used > 0 and heap_key[0] <= rule.ceiling and heap_key[0] < np.inf:
         e = heap[0]
-        if key[e] > rule.ceiling or key[e] == np.inf:
-            break
-        a, b = ends[e, 0], ends[e, 1]
+        a, b = links[e, 0], links[e, 1]
         if not alive[e]:
             used -= 1
-            heap[0] = heap[used]
-            sift_down(heap, 0, used, keys)
+            dead -= 1
+            heap[0], heap_key[0] = heap[used], heap_key[used]
+            sift_down(heap, heap_key, 0, used, pushed)
             continue
-        if key_size[e] != size[a] + size[b]:
-            key[e] = linkage_weight(rule, weight[e], count[e], np.float64(size[a]) * size[b])
-            key_tie[e], key_size[e], key_hash[e] = tie[e], size[a] + size[b], hash64(ids[a], ids[b])
-            sift_down(heap, 0, used, keys)
+        if pushed_size[e] != size[a] + size[b]:
+            heap_key[0] = linkage_weight(rule, values[e, WEIGHT], values[e, COUNT], np.float64(size[a]) * size[b])
+            values[e, KEY] = heap_key[0]
+            pushed_tie[e], pushed_size[e], pushed_hash[e] = tie[e], size[a] + size[b], hash64(ids[a], ids[b])
+            sift_down(heap, heap_key, 0, used, pushed)
             continue
         if entries[a] < entries[b]:
             a, b = b, a
         left[found], right[found] = min(ids[a], ids[b]), max(ids[a], ids[b])
-        height[found], merged_size[found] = key[e], size[a] + size[b]
+        height[found], merged_size[found] = heap_key[0], size[a] + size[b]
         ids[a], size[a] = left[found], merged_size[found]
         found += 1
         alive[e] = False
-        at = head[b]
+        dead += 1
+        at, moves = head[b], 0
         while at >= 0:
-            after, moved = following[at], at >> 1
-            if alive[moved]:
-                ends[moved, at & 1] = a
-                slot, pair = find_slot(slot_pair, a, ends[moved, 1 - (at & 1)])
-                if slot_pair[slot] == pair:
-                    kept, gone = slot_edge[slot], moved
-                    if comes_first(moved, kept, keys):
-                        kept, gone = gone, kept
-                    alive[gone] = False
-                    weight[kept] = weight[kept] + weight[gone] if means else max(weight[kept], weight[gone])
-                    count[kept] += count[gone]
-                    tie[kept] = max(tie[kept], tie[gone])
-                    slot_edge[slot] = kept
+            if alive[at >> 1]:
+                moving[moves] = at
+                moves += 1
+            at = links[at >> 1, FOLLOWING + (at & 1)]
+        for k in range(moves):
+            at = moving[k]
+            moved, side = at >> 1, at & 1
+            links[moved, side] = a
+            slot, pair = find_slot(slots, a, links[moved, 1 - side])
+            if slots[slot, 0] != pair:
+                slots[slot, 0], slots[slot, 1] = pair, moved
+                filled += 1
+            else:
+                kept, gone = slots[slot, 1], moved
+                if values[moved, KEY] < values[kept, KEY] or (
+                    values[moved, KEY] == values[kept, KEY] and breaks_tie(moved, kept, pushed)
+                ):
+                    kept, gone = gone, kept
+                alive[gone] = False
+                dead += 1
+                if means:
+                    values[kept, WEIGHT] += values[gone, WEIGHT]
                 else:
-                    slot_pair[slot], slot_edge[slot] = pair, moved
-                    filled += 1
-                if alive[moved]:
-                    following[at], head[a] = head[a], at
-                    entries[a] += 1
-            at = after
-        if 2 * filled > capacity:
-            filled = fill_slots(slot_pair, slot_edge, ends, alive)
+                    values[kept, WEIGHT] = max(values[kept, WEIGHT], values[gone, WEIGHT])
+                values[kept, COUNT] += values[gone, COUNT]
+                tie[kept] = max(tie[kept], tie[gone])
+                slots[slot, 1] = kept
+            if alive[moved]:
+                links[moved, FOLLOWING + side], head[a] = head[a], at
+                entries[a] += 1
+        if 4 * filled > 3 * capacity:
+            filled = fill_slots(slots, links, alive)
+        if 2 * dead > used:  # cheaper than to sift the dead down one by one
+            kept = 0
+            for at in range(used):
+                if alive[heap[at]]:
+                    heap[kept], heap_key[kept] = heap[at], heap_key[at]
+                    kept += 1
+            used, dead = kept, 0
+            make_heap(heap, heap_key, used, pushed)
     return found

@@ -67,11 +67,15 @@ def fold(rows, pairs, clusters, rule, out, span):
                 prefetch_read(neighbour, e)
                 prefetch_read(weight, e)
                 prefetch_read(tie, e)
+                if counts:
+                    prefetch_read(count, e)
         mask = power_of_two(4 * (offset[i + 1] - offset[i])) - 1
         for e in range(end, end + offset[i + 1] - offset[i], 8):
             prefetch_write(out_neighbour, e)
             prefetch_write(out_weight, e)
             prefetch_write(out_tie, e)
+            if counted:
+                prefetch_write(out_count, e)
         taken = 0
         for joins in range(2 if second[i] >= 0 else 1):
             row = second[i] if joins else first[i]
@@ -119,7 +123,7 @@ def fold(rows, pairs, clusters, rule, out, span):
             if w <= best and (w < best or t < best_tie or (t == best_tie and breaks_tie(ids, size, i, v, who))):
                 best, best_tie, who = w, t, v
         out_stop[i] = end
-        nearest[i], height[i] = who, best
+        nearest[i], height[i] = who if best <= rule.ceiling else -1, best
     return end
 
 
@@ -137,4 +141,4 @@ def find_nearest(rows, clusters, rule, span):
                 w < best or tie[e] < best_tie or (tie[e] == best_tie and breaks_tie(ids, size, i, neighbour[e], who))
             ):
                 best, best_tie, who = w, tie[e], neighbour[e]
-        nearest[i], height[i] = who, best
+        nearest[i], height[i] = who if best <= rule.ceiling else -1, best

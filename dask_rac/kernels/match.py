@@ -7,43 +7,62 @@ AHEAD = 16  # clusters
 
 
 @kernel
-def match(clusters, rows, ceiling, pairs, merged, merges):
-    """Fill `pairs`, the `merged` clusters and the `merges`.
+def count_pairs(nearest, span):
+    """What clusters `[lo, hi)` come to: clusters after the round, merges, and nearest that must be found anew."""
+    lo, hi = span
+    after, merges, updates = 0, 0, 0
+    for u in range(lo, hi):
+        if u + AHEAD < hi and nearest[u + AHEAD] >= 0:
+            prefetch_read(nearest, nearest[u + AHEAD])
+        v = nearest[u]
+        if v < 0:
+            continue
+        reciprocal = nearest[v] == u
+        after += not reciprocal or u < v
+        merges += reciprocal and u < v
+        updates += not reciprocal and nearest[nearest[v]] == v
+    return after, merges, updates
 
-    Returns the number of clusters after, of merges, and of clusters whose nearest merged with another.
+
+@kernel
+def match(clusters, rows, pairs, merged, merges, span):
+    """Write what clusters `[lo, hi)` come to, from `after` and `found` on: pairs, `merged` clusters, merges.
+
+    Of `pairs.offset` the entries of each new row are written, to be added up.
     """
-    nearest, height, size = clusters.nearest, clusters.height, clusters.size
-    after, found, updates, entries = 0, 0, 0, 0
-    for u in range(len(nearest)):
-        if u + AHEAD < len(nearest) and nearest[u + AHEAD] >= 0:
+    ids, size, nearest, height = clusters
+    start, stop, _, _, _, _ = rows
+    first, second, offset, fate = pairs
+    merged_ids, merged_size, _, _ = merged
+    left, right, merge_height, merge_size = merges
+    lo, hi, after, found = span
+    for u in range(lo, hi):
+        if u + AHEAD < hi and nearest[u + AHEAD] >= 0:
             v = nearest[u + AHEAD]
             prefetch_read(nearest, v)
-            prefetch_read(rows.start, v)
-            prefetch_read(rows.stop, v)
+            prefetch_read(start, v)
+            prefetch_read(stop, v)
         v = nearest[u]
-        if v < 0 or height[u] > ceiling:
+        if v < 0:
             # By reducibility no later merge brings it below the ceiling: it leaves with all its edges.
-            pairs.fate[u, 0] = LEAVES
+            fate[u, 0] = LEAVES
             continue
         reciprocal = nearest[v] == u
         if reciprocal and v < u:
             continue
-        pairs.first[after], pairs.offset[after] = u, entries
-        entries += rows.stop[u] - rows.start[u]
-        merged.ids[after] = clusters.ids[u]
+        first[after], merged_ids[after] = u, ids[u]
+        entries = stop[u] - start[u]
         if reciprocal:
             total = size[u] + size[v]
-            pairs.second[after], merged.size[after] = v, total
-            pairs.fate[u, 0], pairs.fate[u, 1] = after << 2 | LEADS, total
-            pairs.fate[v, 0], pairs.fate[v, 1] = after << 2 | JOINS, total
-            entries += rows.stop[v] - rows.start[v]
-            merges.left[found], merges.right[found] = clusters.ids[u], clusters.ids[v]
-            merges.height[found], merges.size[found] = height[u], total
+            entries += stop[v] - start[v]
+            second[after], merged_size[after] = v, total
+            fate[u, 0], fate[u, 1] = after << 2 | LEADS, total
+            fate[v, 0], fate[v, 1] = after << 2 | JOINS, total
+            left[found], right[found] = ids[u], ids[v]
+            merge_height[found], merge_size[found] = height[u], total
             found += 1
         else:
-            pairs.second[after], merged.size[after] = -1, size[u]
-            pairs.fate[u, 0], pairs.fate[u, 1] = after << 2 | STAYS, size[u]
-            updates += nearest[nearest[v]] == v
+            second[after], merged_size[after] = -1, size[u]
+            fate[u, 0], fate[u, 1] = after << 2 | STAYS, size[u]
+        offset[after + 1] = entries
         after += 1
-    pairs.offset[after] = entries
-    return after, found, updates
