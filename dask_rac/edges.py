@@ -23,8 +23,6 @@ BYTES_A_NODE = 96  # what a run keeps for each node, edges apart
 
 EdgeColumns = tuple[Ids, Ids, NDArray[np.float64]]
 
-POLICIES = {"error": ingest.SAME, "min": ingest.SMALLEST, "max": ingest.LARGEST, "mean": ingest.MEAN}
-
 
 @dataclass(frozen=True)
 class Graph:
@@ -116,9 +114,10 @@ def _build_rows(n: int, columns: EdgeColumns, where: Where, settings: Settings, 
     )
     spans = team.spans(np.append(start, entries))
     team.run(ingest.scatter, spans, (source, target, weight), rows.stop, rows.neighbour, rows.weight)
-    conflicts = sum(team.run(ingest.unify, spans, rows, POLICIES[settings.duplicates]))
-    if conflicts and settings.duplicates == "error":
-        raise InputError(_describe_conflict(source, target, weight, where))
+    if sum(team.run(ingest.unify, spans, rows)):
+        if settings.duplicates == "error":
+            raise InputError(_describe_conflict(source, target, weight, where))
+        return _build_rows(n, _settle_duplicates(columns, settings.duplicates), where, settings, team)
     if len(weight) == loops:
         return Graph(rows, np.inf, -np.inf)
     outer = weight if not loops else weight[source != target]
@@ -231,6 +230,24 @@ def _warn_of_loops(loops: int) -> None:
     """Say how many self loops were dropped."""
     if loops:
         warnings.warn(f"dropped {loops} self loops: a node has no distance to itself", stacklevel=2)
+
+
+def _settle_duplicates(columns: EdgeColumns, policy: str) -> EdgeColumns:
+    """Every edge once; its weight depends on the weights given for it, not on their order. Self loops go."""
+    source, target, weight = columns
+    keep = source != target
+    lo, hi, weight = np.minimum(source, target)[keep], np.maximum(source, target)[keep], weight[keep]
+    order = np.lexsort((weight, hi, lo))
+    lo, hi, weight = lo[order], hi[order], weight[order]
+    first = np.flatnonzero(np.append(True, (np.diff(lo) != 0) | (np.diff(hi) != 0)))
+    count = np.diff(np.append(first, len(lo)))
+    if policy == "mean":
+        # The mean of equal weights is that weight, whatever their sum is rounded to.
+        total, last = np.add.reduceat(weight, first), weight[first + count - 1]
+        settled = np.where(weight[first] == last, last, total / count)
+    else:
+        settled = weight[first] if policy == "min" else weight[first + count - 1]
+    return lo[first], hi[first], settled
 
 
 def _describe_conflict(source: NDArray[Any], target: NDArray[Any], weight: NDArray[np.float64], where: Where) -> str:

@@ -19,7 +19,7 @@ from dask_rac.kernels.match import count_pairs, match
 
 Span: TypeAlias = tuple[int, ...]
 
-SPAN_ENTRIES = 50_000  # below this, starting a thread costs more than it saves
+SPAN_ITEMS = 25_000  # with fewer, starting a thread costs more than it saves
 SPANS_A_THREAD = 4  # so that a thread that is done early takes over from one that is not
 
 
@@ -74,7 +74,7 @@ class Team:
 
     def _even_cuts(self, items: int) -> list[int]:
         """Where to cut so many items into parts worth a thread."""
-        parts = 1 if self.threads == 1 or items < SPAN_ENTRIES else self.threads * SPANS_A_THREAD
+        parts = 1 if self.threads == 1 else max(1, min(items // SPAN_ITEMS, self.threads * SPANS_A_THREAD))
         return [items * part // parts for part in range(1, parts)]
 
     def run(self, kernel: Callable[..., Any], spans: Sequence[Span], *arguments: Any) -> list[Any]:

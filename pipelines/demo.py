@@ -7,7 +7,7 @@ from time import perf_counter
 
 import click
 import numpy as np
-from graphs import neighbour_graph
+from graphs import as_similarities, neighbour_graph
 from numpy.typing import NDArray
 from rich.console import Console
 from rich.table import Table
@@ -16,7 +16,7 @@ from rich.tree import Tree
 import dask_rac
 
 GROUPS = 12
-TOP = 2 * GROUPS
+TOP = GROUPS - 1  # splits to show
 
 
 @click.command(help=__doc__)
@@ -26,20 +26,18 @@ def main(nodes: int) -> None:
     console = Console()
     points, group = grouped_points(nodes)
     console.print(f"{nodes:,} points in the plane around {GROUPS} centres, each joined to its 15 nearest neighbours")
-    graph = neighbour_graph(points, 15)
-    console.print(f"{graph.nnz // 2:,} edges, weighted by distance")
+    graph = as_similarities(neighbour_graph(points, 15))
+    console.print(f"{graph.nnz // 2:,} edges, weighted by similarity")
     started = perf_counter()
-    clustering = dask_rac.cluster(graph, linkage="average", missing="ignore")
+    clustering = dask_rac.cluster(graph, linkage="average", weights="similarity")
     console.print(f"clustered in {perf_counter() - started:.2f} s\n{clustering}\n")
     console.print(rounds_table(clustering))
     console.print(top_of_tree(clustering))
     labels = clustering.cut(n_clusters=clustering.n_trees + GROUPS - 1)
-    agreement = np.mean([np.bincount(group[labels == label]).max() for label in range(labels.max() + 1)])
-    largest = np.sort(np.bincount(labels))[::-1][:5]
-    console.print(
-        f"cut into {labels.max() + 1} clusters: the largest have {', '.join(f'{n:,}' for n in largest)} nodes"
-    )
-    console.print(f"on average {agreement:,.0f} nodes of a cluster were drawn around one centre")
+    shared = np.zeros((labels.max() + 1, GROUPS), int)
+    np.add.at(shared, (labels, group), 1)
+    console.print(f"cut into {len(shared)} clusters of {', '.join(f'{n:,}' for n in shared.sum(axis=1))} nodes")
+    console.print(f"{shared.max(axis=1).sum() / nodes:.1%} of the nodes share the centre of most of their cluster")
 
 
 def grouped_points(nodes: int) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
@@ -47,7 +45,7 @@ def grouped_points(nodes: int) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
     rng = np.random.default_rng(0)
     group = rng.integers(GROUPS, size=nodes)
     angle = 2 * np.pi * group / GROUPS
-    return np.column_stack((np.cos(angle), np.sin(angle))) + rng.normal(scale=0.06, size=(nodes, 2)), group
+    return np.column_stack((np.cos(angle), np.sin(angle))) + rng.normal(scale=0.09, size=(nodes, 2)), group
 
 
 def rounds_table(clustering: dask_rac.Clustering) -> Table:
@@ -66,11 +64,13 @@ def top_of_tree(clustering: dask_rac.Clustering) -> Tree:
     """The last merges, from the root down."""
     linkage = clustering.to_scipy(join=True)
     n = clustering.n_nodes
+    heights = clustering.merges["height"].sort_values(ascending=False).to_numpy()
 
     def text(node: int) -> str:
         if node < n:
             return f"node {node}"
-        return f"{int(linkage[node - n, 3]):,} nodes, height {linkage[node - n, 2]:.4f}"
+        height = f"similarity {heights[node - n]:.2e}" if node - n < len(heights) else "not joined"
+        return f"{int(linkage[node - n, 3]):,} nodes, {height}"
 
     root = len(linkage) + n - 1
     tree = Tree(f"Top of the tree: {text(root)}")

@@ -48,7 +48,7 @@ def breaks_tie(a, b, pushed):
     return a < b
 
 
-@inlined
+@kernel
 def sift_down(heap, heap_key, at, used, pushed):
     """Move the edge at `at` of a heap of four children each down to its place."""
     edge, key = heap[at], heap_key[at]
@@ -65,7 +65,7 @@ def sift_down(heap, heap_key, at, used, pushed):
     heap[at], heap_key[at] = edge, key
 
 
-@inlined
+@kernel
 def make_heap(heap, heap_key, used, pushed):
     """Put the first `used` edges into the order of a heap."""
     for at in range((used - 2) // 4, -1, -1):
@@ -83,7 +83,7 @@ def find_slot(slots, a, b):
     return slot, pair
 
 
-@inlined
+@kernel
 def fill_slots(slots, links, alive):
     """Enter the pairs of the living edges; returns their number."""
     slots[:, 0] = -1

@@ -11,6 +11,7 @@ from dask_rac.kernels.jit import inlined, kernel, prefetch_read, prefetch_write
 from dask_rac.kernels.match import JOINS, LEAVES
 from dask_rac.kernels.order import breaks_tie
 from dask_rac.kernels.rule import is_full, is_mean, linkage_weight
+from dask_rac.kernels.table import first_slot, table_size
 
 AHEAD = 4  # rows; near enough to stay in cache, far enough to have arrived
 
@@ -22,15 +23,6 @@ def widest_row(offset, lo, hi):
     for i in range(lo, hi):
         widest = max(widest, offset[i + 1] - offset[i])
     return widest
-
-
-@inlined
-def power_of_two(least):
-    """The smallest power of two, 16 at least, that is not below `least`."""
-    power = 16
-    while power < least:
-        power *= 2
-    return power
 
 
 @kernel
@@ -47,7 +39,7 @@ def fold(rows, pairs, clusters, rule, out, span):
     means, full = is_mean(rule.code), is_full(rule.code)
     empty = 0.0 if means else -np.inf
     widest = widest_row(offset, lo, hi)
-    capacity = power_of_two(4 * widest)
+    capacity = table_size(widest)
     key = np.full(capacity, -1, neighbour.dtype)
     key_size = np.empty(capacity, neighbour.dtype)
     key_weight = np.full(2 * capacity, empty)  # two accumulators a slot
@@ -69,7 +61,7 @@ def fold(rows, pairs, clusters, rule, out, span):
                 prefetch_read(tie, e)
                 if counts:
                     prefetch_read(count, e)
-        mask = power_of_two(4 * (offset[i + 1] - offset[i])) - 1
+        mask = table_size(offset[i + 1] - offset[i]) - 1
         for e in range(end, end + offset[i + 1] - offset[i], 8):
             prefetch_write(out_neighbour, e)
             prefetch_write(out_weight, e)
@@ -87,7 +79,7 @@ def fold(rows, pairs, clusters, rule, out, span):
                 what, v = went[e - begin] & 3, went[e - begin] >> 2
                 if what == LEAVES or v == i:
                     continue
-                slot = np.int64((np.uint32(v) * np.uint32(2654435769)) >> np.uint32(7)) & mask
+                slot = first_slot(v, mask)
                 while key[slot] != v and key[slot] != -1:
                     slot = (slot + 1) & mask
                 used[taken] = slot

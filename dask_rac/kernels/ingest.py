@@ -4,8 +4,7 @@ import numpy as np
 
 from dask_rac.kernels.jit import kernel
 from dask_rac.kernels.order import TIE_BITS, edge_tie, hash64
-
-SAME, SMALLEST, LARGEST, MEAN = 0, 1, 2, 3  # what parallel edges become; SAME takes only equal weights
+from dask_rac.kernels.table import first_slot, table_size
 
 
 @kernel
@@ -73,69 +72,33 @@ def scatter(edges, stop, neighbour, weight, span):
 
 
 @kernel
-def unify(rows, policy, span):
-    """Make parallel edges of rows `[lo, hi)` one, in place, and fill `tie`; returns the edges with two weights.
+def unify(rows, span):
+    """Make parallel edges of rows `[lo, hi)` one, in place, and fill `tie`.
 
-    What they become depends on the set of their weights alone, so it is the same in both rows and for any order.
+    Returns in how many entries an edge comes with another weight than before; the rows are then of no use.
     """
     start, stop, neighbour, weight, _, tie = rows
     lo, hi = span
     widest, conflicts = 0, 0
     for u in range(lo, hi):
         widest = max(widest, stop[u] - start[u])
-    capacity = 16
-    while capacity < 4 * widest:
-        capacity *= 2
-    key, place = np.full(capacity, -1, neighbour.dtype), np.empty(capacity, np.int64)
-    used = np.empty(widest, np.int64)
+    key = np.full(table_size(widest), -1, neighbour.dtype)
+    key_weight, used = np.empty(len(key)), np.empty(widest, np.int64)
     for u in range(lo, hi):
-        mask = 16
-        while mask < 4 * (stop[u] - start[u]):
-            mask *= 2
-        mask -= 1
-        end, taken, differ = start[u], 0, False
+        mask = table_size(stop[u] - start[u]) - 1
+        end = start[u]
         for e in range(start[u], stop[u]):
-            v = neighbour[e]
-            slot = np.int64((np.uint32(v) * np.uint32(2654435769)) >> np.uint32(7)) & mask
+            v, w = neighbour[e], weight[e]
+            slot = first_slot(v, mask)
             while key[slot] != v and key[slot] != -1:
                 slot = (slot + 1) & mask
             if key[slot] == -1:
-                key[slot], place[slot], used[taken] = v, e, slot
-                taken += 1
-            elif weight[place[slot]] != weight[e]:
-                differ = True
-        if taken == stop[u] - start[u]:
-            end = stop[u]
-        elif not differ:
-            for k in range(taken):
-                e = place[used[k]]
-                neighbour[end], weight[end] = neighbour[e], weight[e]
+                key[slot], key_weight[slot], used[end - start[u]] = v, w, slot
+                neighbour[end], weight[end], tie[end] = v, w, edge_tie(u, v)
                 end += 1
-        else:
-            order = np.argsort(weight[start[u] : stop[u]], kind="mergesort")
-            by_weight = neighbour[start[u] : stop[u]][order]
-            order = order[np.argsort(by_weight, kind="mergesort")]
-            row_neighbour = neighbour[start[u] : stop[u]][order]
-            row_weight = weight[start[u] : stop[u]][order]
-            k = 0
-            while k < len(order):
-                first, total = k, 0.0
-                while k < len(order) and row_neighbour[k] == row_neighbour[first]:
-                    total += row_weight[k]
-                    k += 1
-                smallest, largest = row_weight[first], row_weight[k - 1]
-                conflicts += smallest != largest and u < row_neighbour[first]
-                neighbour[end] = row_neighbour[first]
-                if policy == LARGEST:
-                    weight[end] = largest
-                elif policy == MEAN and smallest != largest:
-                    weight[end] = total / (k - first)
-                else:
-                    weight[end] = smallest
-                end += 1
-        for k in range(taken):
+            else:
+                conflicts += key_weight[slot] != w
+        for k in range(end - start[u]):
             key[used[k]] = -1
         stop[u] = end
-        for e in range(start[u], end):
-            tie[e] = edge_tie(u, neighbour[e])
     return conflicts

@@ -1,0 +1,20 @@
+"""The small hash table in which a row is gathered: open addressing, swept clean after each row."""
+
+import numpy as np
+
+from dask_rac.kernels.jit import inlined
+
+
+@inlined
+def table_size(entries):
+    """Slots for a row of so many entries: a power of two, and few collisions."""
+    slots = 16
+    while slots < 4 * entries:
+        slots *= 2
+    return slots
+
+
+@inlined
+def first_slot(key, mask):
+    """Where to look for a key first."""
+    return np.int64((np.uint32(key) * np.uint32(2654435769)) >> np.uint32(7)) & mask
