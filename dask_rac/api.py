@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
@@ -72,11 +73,13 @@ def cluster(
         report(Event("load"))
         graph = load_graph(edges, n_nodes, settings, team, driver.memory_limit())
         _check_missing(graph, settings)
+        if graph.loops:
+            warnings.warn(f"dropped {graph.loops} self loops: a node has no distance to itself", stacklevel=2)
         nodes, ids = len(graph.rows.start), graph.rows.neighbour.dtype.name
         if ids != "int32":
             report(Event("compile", nodes))
             driver.compile_kernels(ids)
-        outcome = driver.run(graph.rows, settings, team, report)
+        outcome = driver.run(graph, settings, team, report)
         report(Event("done", nodes, len(outcome.round)))
     return Clustering(nodes, outcome.merges, outcome.round, outcome.records, settings)
 

@@ -12,7 +12,7 @@ from distributed.system import MEMORY_LIMIT
 from numpy.typing import NDArray
 
 from dask_rac.config import HAND_OVER, Event, Progress, RoundRecord, Settings, checked_settings
-from dask_rac.edges import load_graph
+from dask_rac.edges import Graph, load_graph
 from dask_rac.kernels.arrays import Merges, Rows, part
 from dask_rac.kernels.forest import tree_hashes, unite
 from dask_rac.kernels.tree import raise_heights
@@ -49,34 +49,36 @@ def compile_kernels(ids: str) -> float:
         for linkage, missing in (("single", "ignore"), ("average", "ignore"), ("average", 0.0)):
             settings = checked_settings(linkage, missing, "similarity", None, "error", True)
             for form in (*forms, forms[1] + forms[1].T):
-                rows = load_graph(form, None, settings, team, memory_limit()).rows
-                wide = rows._replace(neighbour=rows.neighbour.astype(ids), edges=rows.edges.astype(ids))
-                run(wide, settings, team, lambda _: None, hand_over=2.0)
+                graph = load_graph(form, None, settings, team, memory_limit())
+                rows = graph.rows._replace(
+                    neighbour=graph.rows.neighbour.astype(ids), edges=graph.rows.edges.astype(ids)
+                )
+                run(replace(graph, rows=rows), settings, team, lambda _: None, hand_over=2.0)
     return perf_counter() - started
 
 
-def run(rows: Rows, settings: Settings, team: Team, report: Progress, hand_over: float | None = None) -> Outcome:
-    """Cluster the nodes of `rows`, which are not changed."""
+def run(graph: Graph, settings: Settings, team: Team, report: Progress, hand_over: float | None = None) -> Outcome:
+    """Cluster the nodes of `graph`, whose spare arrays are used up."""
     if settings.linkage == "single":
-        outcome = _span_forest(rows, settings, team, report)
+        outcome = _span_forest(graph.rows, settings, team, report)
     else:
-        outcome = _merge_rounds(rows, settings, team, report, HAND_OVER if hand_over is None else hand_over)
+        outcome = _merge_rounds(graph, settings, team, report, HAND_OVER if hand_over is None else hand_over)
     merges = outcome.merges
-    raise_heights(merges.left, merges.right, merges.height, np.full(len(rows.start), -np.inf))
+    raise_heights(merges.left, merges.right, merges.height, np.full(len(graph.rows.start), -np.inf))
     merges.height[:] = settings.sign * merges.height + 0.0  # no minus zero
     return outcome
 
 
-def _merge_rounds(rows: Rows, settings: Settings, team: Team, report: Progress, hand_over: float) -> Outcome:
+def _merge_rounds(graph: Graph, settings: Settings, team: Team, report: Progress, hand_over: float) -> Outcome:
     """Average and complete linkage: rounds of reciprocal pairs, then the finisher."""
-    n = len(rows.start)
+    n = len(graph.rows.start)
     rule = rule_of(settings)
-    space = Space(rows, needs_counts(rule))
-    merges, when = _room(n, rows.neighbour.dtype)
+    space = Space(graph.rows, graph.spare, needs_counts(rule))
+    merges, when = _room(n, graph.rows.neighbour.dtype)
     records: list[RoundRecord] = []
     found = 0
     started = perf_counter()
-    shard = first_shard(rows, rule, team)
+    shard = first_shard(space, rule, team)
     nearest_seconds = perf_counter() - started
     pays = True
     while True:

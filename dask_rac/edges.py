@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import warnings
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from os import PathLike
 from typing import Any
 
@@ -21,6 +21,8 @@ from dask_rac.store import Columns, is_table, read_edges, table_edges
 
 BYTES_A_NODE = 96  # what a run keeps for each node, edges apart
 
+BUILT = ("neighbour", "weight", "tie")  # what rows own that were built from edges
+
 EdgeColumns = tuple[Ids, Ids, NDArray[np.float64]]
 
 
@@ -29,10 +31,14 @@ class Graph:
     """A checked graph as rows."""
 
     rows: Rows
+    spare: tuple[str, ...]
+    """Arrays of the rows that are not the user's and may be written over."""
     least: float
     """The smallest weight, infinite without an edge."""
     largest: float
     """The largest weight, minus infinite without an edge."""
+    loops: int = 0
+    """Self loops that were dropped."""
 
 
 def load_graph(edges: Any, n_nodes: int | None, settings: Settings, team: Team, memory: int) -> Graph:
@@ -51,8 +57,9 @@ def _read_columns(edges: Any) -> tuple[Columns, Where]:
         return read_edges(edges)
     if is_table(edges):
         return table_edges(edges)
-    if hasattr(edges, "__dask_graph__"):
-        edges = edges.compute()
+    if hasattr(edges, "__dask_graph__") and hasattr(edges, "columns"):
+        _require_columns(edges.columns)
+        edges = edges[list(EDGE_COLUMNS)].compute()
     if isinstance(edges, pd.DataFrame):
         return _frame_columns(edges), plain_row
     if isinstance(edges, tuple | list) and len(edges) == len(EDGE_COLUMNS):
@@ -66,19 +73,26 @@ def _read_columns(edges: Any) -> tuple[Columns, Where]:
 
 def _frame_columns(frame: pd.DataFrame) -> Columns:
     """The three columns of a DataFrame; a null is an error."""
+    _require_columns(frame.columns)
     columns = {}
     for name in EDGE_COLUMNS:
-        if name not in frame.columns:
-            raise InputError(
-                f"the DataFrame has no column {name!r}: it needs {', '.join(EDGE_COLUMNS)} and has "
-                f"{', '.join(map(str, frame.columns))}"
-            )
         column = frame[name]
         if isinstance(column, pd.DataFrame):
             raise InputError(f"the DataFrame has {column.shape[1]} columns {name!r}: keep one")
         refuse_rows(column.isna().to_numpy(), name, "null", "drop or fill them", plain_row)
         columns[name] = column.to_numpy()
     return columns
+
+
+def _require_columns(names: Iterable[Any]) -> None:
+    """Raise unless a DataFrame has the edge columns."""
+    present = list(names)
+    for name in EDGE_COLUMNS:
+        if name not in present:
+            raise InputError(
+                f"the DataFrame has no column {name!r}: it needs {', '.join(EDGE_COLUMNS)} and has "
+                f"{', '.join(map(str, present))}"
+            )
 
 
 def _load_columns(
@@ -100,7 +114,6 @@ def _build_rows(n: int, columns: EdgeColumns, where: Where, settings: Settings, 
     source, target, weight = columns
     degree = np.zeros(n, np.int64)
     loops = ingest.count_degrees(source, target, degree)
-    _warn_of_loops(loops)
     stop = np.cumsum(degree)
     start = stop - degree
     entries = int(stop[-1]) if n else 0
@@ -115,36 +128,37 @@ def _build_rows(n: int, columns: EdgeColumns, where: Where, settings: Settings, 
     spans = team.spans(np.append(start, entries))
     team.run(ingest.scatter, spans, (source, target, weight), rows.stop, rows.neighbour, rows.weight)
     if sum(team.run(ingest.unify, spans, rows)):
-        if settings.duplicates == "error":
-            raise InputError(_describe_conflict(source, target, weight, where))
-        return _build_rows(n, _settle_duplicates(columns, settings.duplicates), where, settings, team)
-    if len(weight) == loops:
-        return Graph(rows, np.inf, -np.inf)
+        keep = source != target
+        ends = np.minimum(source, target)[keep], np.maximum(source, target)[keep]
+        settled = _settle_duplicates(
+            (*ends, weight[keep]), settings.duplicates, lambda e: where(np.flatnonzero(keep)[e])
+        )
+        return replace(_build_rows(n, settled, where, settings, team), loops=loops)
     outer = weight if not loops else weight[source != target]
-    return Graph(rows, float(outer.min()), float(outer.max()))
+    if not len(outer):
+        return Graph(rows, BUILT, np.inf, -np.inf, loops)
+    return Graph(rows, BUILT, float(outer.min()), float(outer.max()), loops)
 
 
 def _load_matrix(matrix: Any, n_nodes: int | None, settings: Settings, team: Team, memory: int) -> Graph:
     """Rows of a sparse matrix: symmetric as it is, or the edges of one triangle."""
     if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
         raise InputError(f"a matrix of shape {matrix.shape} is no graph: it must be square")
-    _checked_nodes(matrix.shape[0], n_nodes, memory)
-    if n_nodes is not None and n_nodes > matrix.shape[0]:
-        matrix = matrix.tocoo()
-        matrix = sp.coo_array((matrix.data, (matrix.row, matrix.col)), shape=(n_nodes, n_nodes))
-    n = matrix.shape[0]
-    entries = matrix.tocoo() if matrix.format not in ("csr", "csc") else None
-    rows = (matrix.T if matrix.format == "csc" else matrix).tocsr()
-    twice = entries is not None and rows.nnz != entries.nnz  # scipy has added parallel entries up
-    if not twice and not rows.has_sorted_indices:
+    n = _checked_nodes(matrix.shape[0], n_nodes, memory)
+    turned = matrix.format == "csc"  # as good as its transpose, which costs nothing
+    rows = matrix.T if turned else matrix.tocsr()
+    if matrix.format not in ("csr", "csc") and rows.nnz < matrix.tocoo().nnz:
+        rows = _settled_rows(matrix.tocoo(), settings)  # scipy has added parallel entries up
+    if not rows.has_sorted_indices:
         rows = rows.sorted_indices()
 
     def where(entry: int) -> str:
-        return f"row {np.searchsorted(rows.indptr, entry, side='right') - 1}, column {rows.indices[entry]}"
+        place = np.searchsorted(rows.indptr, entry, side="right") - 1, rows.indices[entry]
+        return "row {}, column {}".format(*(place[::-1] if turned else place))
 
     weight = _checked_weights(rows.data, settings, where)
     ids = id_dtype(n)
-    indptr = rows.indptr.astype(np.int64)
+    indptr = np.pad(rows.indptr.astype(np.int64), (0, n - matrix.shape[0]), "edge")
     indices = np.require(rows.indices, ids, ["C", "W"])
     if len(indices) and not 0 <= int(indices.min()) <= int(indices.max()) < n:
         raise InputError(f"the matrix names columns outside 0 to {n - 1}: it is damaged")
@@ -153,18 +167,16 @@ def _load_matrix(matrix: Any, n_nodes: int | None, settings: Settings, team: Tea
     checks = team.run(ingest.check_rows, spans, indptr, indices, weight, weight.view(np.int64), tie)
     unsorted, diagonal, above, below = (sum(column) for column in list(zip(*checks, strict=True))[:4])
     hashes = [np.array([check[side] for check in checks], np.uint64).sum() for side in (4, 5)]
-    if twice or unsorted:
-        given = entries if entries is not None else rows.tocoo()
-        weight = _checked_weights(given.data, settings, lambda entry: f"entry {entry}")
-        ends = given.row.astype(ids), given.col.astype(ids)
-        return _build_rows(n, (*ends, weight), lambda entry: f"entry {entry}", settings, team)
+    if unsorted:
+        return _load_matrix(_settled_rows(rows.tocoo(), settings), n_nodes, settings, team, memory)
     full = above > 0 and below > 0
     if full and (above != below or hashes[0] != hashes[1]):
-        _refuse_asymmetry(indptr, indices, weight)
+        _refuse_asymmetry(indptr, indices, weight, where)
     if full and not diagonal:
         start, stop = indptr[:-1], indptr[1:]
         return Graph(
             Rows(start, stop, indices, weight, np.empty(0, id_dtype(max(n, len(weight)))), tie),
+            ("tie",),
             float(weight.min()),
             float(weight.max()),
         )
@@ -226,47 +238,60 @@ def _checked_weights(column: NDArray[Any], settings: Settings, where: Where) -> 
     return weight
 
 
-def _warn_of_loops(loops: int) -> None:
-    """Say how many self loops were dropped."""
-    if loops:
-        warnings.warn(f"dropped {loops} self loops: a node has no distance to itself", stacklevel=2)
+def _settled_rows(matrix: sp.coo_array, settings: Settings) -> sp.csr_array:
+    """Sorted rows of entries that are given more than once."""
+    row, column, weight = _settle_duplicates(
+        (matrix.row, matrix.col, _checked_weights(matrix.data, settings, _plain_entry)),
+        settings.duplicates,
+        _plain_entry,
+    )
+    indptr = np.searchsorted(row, np.arange(matrix.shape[0] + 1))
+    return sp.csr_array((weight, column, indptr), shape=matrix.shape)
 
 
-def _settle_duplicates(columns: EdgeColumns, policy: str) -> EdgeColumns:
-    """Every edge once; its weight depends on the weights given for it, not on their order. Self loops go."""
+def _plain_entry(entry: int) -> str:
+    """Where an entry of a matrix is that has no rows."""
+    return f"entry {entry}"
+
+
+def _settle_duplicates(columns: EdgeColumns, policy: str, where: Where) -> EdgeColumns:
+    """Every pair once, sorted; its weight depends on the weights given for it, not on their order."""
     source, target, weight = columns
-    keep = source != target
-    lo, hi, weight = np.minimum(source, target)[keep], np.maximum(source, target)[keep], weight[keep]
-    order = np.lexsort((weight, hi, lo))
-    lo, hi, weight = lo[order], hi[order], weight[order]
-    first = np.flatnonzero(np.append(True, (np.diff(lo) != 0) | (np.diff(hi) != 0)))
-    count = np.diff(np.append(first, len(lo)))
-    if policy == "mean":
-        # The mean of equal weights is that weight, whatever their sum is rounded to.
-        total, last = np.add.reduceat(weight, first), weight[first + count - 1]
-        settled = np.where(weight[first] == last, last, total / count)
-    else:
-        settled = weight[first] if policy == "min" else weight[first + count - 1]
-    return lo[first], hi[first], settled
+    if not len(weight):
+        return columns
+    order = np.lexsort((weight, target, source))
+    source, target, weight = source[order], target[order], weight[order]
+    first = np.flatnonzero(np.append(True, (np.diff(source) != 0) | (np.diff(target) != 0)))
+    last = np.append(first[1:], len(source)) - 1
+    differ = weight[first] != weight[last]
+    if policy == "error" and differ.any():
+        raise InputError(_describe_conflict(columns, int(np.count_nonzero(differ)), where))
+    settled = weight[last] if policy == "max" else weight[first]
+    if policy == "mean" and differ.any():
+        total = np.add.reduceat(weight, first)
+        settled = np.where(differ, total / (last - first + 1), settled)
+    return source[first], target[first], settled
 
 
-def _describe_conflict(source: NDArray[Any], target: NDArray[Any], weight: NDArray[np.float64], where: Where) -> str:
-    """Which edge first came with another weight, and how many did."""
-    lo, hi = np.minimum(source, target), np.maximum(source, target)
-    order = np.lexsort((hi, lo))
-    new = np.append(True, (np.diff(lo[order]) != 0) | (np.diff(hi[order]) != 0))
-    earliest = order[np.flatnonzero(new)[np.cumsum(new) - 1]]
-    bad = order[(weight[order] != weight[earliest]) & (lo[order] != hi[order])]
-    edges = len(np.unique(np.cumsum(new)[(weight[order] != weight[earliest]) & (lo[order] != hi[order])]))
-    row = int(bad.min())
-    first = int(earliest[np.flatnonzero(order == row)[0]])
+def _describe_conflict(columns: EdgeColumns, edges: int, where: Where) -> str:
+    """Which row is the first to give an edge another weight than before."""
+    source, target, weight = columns
+    order = np.lexsort((target, source))
+    new = np.append(True, (np.diff(source[order]) != 0) | (np.diff(target[order]) != 0))
+    earliest = order[np.maximum.accumulate(np.where(new, np.arange(len(order)), 0))]
+    differ = weight[order] != weight[earliest]
+    at = np.argmin(order[differ])
+    row, earlier = int(order[differ][at]), int(earliest[differ][at])
     return (
-        f"column 'weight' differs for {edges} edges that are given more than once, first {lo[row]}-{hi[row]}: "
-        f"{weight[first]} in {where(first)}, {weight[row]} in {where(row)}; choose duplicates='min', 'max' or 'mean'"
+        f"column 'weight' has two values for {edges} edge{'s' * (edges > 1)}, first {source[row]}-{target[row]}: "
+        f"{weight[earlier]} in {where(earlier)}, {weight[row]} in {where(row)}; choose duplicates='min', 'max' or "
+        "'mean'"
     )
 
 
-def _refuse_asymmetry(indptr: NDArray[np.int64], indices: NDArray[Any], weight: NDArray[np.float64]) -> None:
+def _refuse_asymmetry(
+    indptr: NDArray[np.int64], indices: NDArray[Any], weight: NDArray[np.float64], where: Where
+) -> None:
     """Raise if an entry has no equal one across the diagonal."""
     n = len(indptr) - 1
     row = np.repeat(np.arange(n), np.diff(indptr))
@@ -277,6 +302,6 @@ def _refuse_asymmetry(indptr: NDArray[np.int64], indices: NDArray[Any], weight: 
         e = int(bad.argmax())
         other = weight[at[e]] if key[at[e]] == mirror[e] else "nothing"
         raise InputError(
-            f"the matrix is not symmetric: {int(bad.sum())} entries differ from those across the diagonal, first row "
-            f"{row[e]}, column {indices[e]} ({weight[e]} against {other}); use M.maximum(M.T), or give one triangle"
+            f"the matrix is not symmetric: {int(bad.sum())} entries differ from those across the diagonal, first "
+            f"{where(e)} ({weight[e]} against {other}); use M.maximum(M.T), or give one triangle"
         )

@@ -88,53 +88,59 @@ class Team:
 class Space:
     """Arrays that rounds write to, two sets in turn: fresh memory costs more than the work done in it."""
 
-    like: Rows
-    """Rows with the dtypes wanted."""
+    first: Rows
+    """The rows before the first round."""
+    spare: tuple[str, ...]
+    """Those of their arrays that may be written over once the first round has read them."""
     counted: bool
     """Whether the rule needs counts."""
     _arrays: dict[tuple[str, int], NDArray[Any]] = field(default_factory=dict)
     _turn: int = 0
 
+    def __post_init__(self) -> None:
+        self._arrays |= {(name, 0): getattr(self.first, name) for name in self.spare}
+
     def turn(self) -> None:
         """Begin a round: what the round before last wrote is written over."""
         self._turn = 1 - self._turn
 
-    def array(self, name: str, length: int, dtype: Any, width: int = 0) -> NDArray[Any]:
-        """An array of this round that holds anything."""
-        old = self._arrays.get((name, self._turn))
-        if old is None or len(old) < length:
-            old = np.empty((length, width) if width else length, dtype)
-            self._arrays[name, self._turn] = old
-        return old[:length]
-
     def clusters(self, length: int) -> Clusters:
         """Room for clusters."""
+        ids = self.first.neighbour.dtype
         return Clusters(
-            self.array("ids", length, self.like.neighbour.dtype),
-            self.array("size", length, self.like.neighbour.dtype),
-            self.array("nearest", length, self.like.neighbour.dtype),
-            self.array("height", length, np.float64),
-        )
-
-    def pairs(self, before: int, after: int) -> Pairs:
-        """Room for the pairs that turn so many clusters into so many."""
-        return Pairs(
-            self.array("first", after, self.like.neighbour.dtype),
-            self.array("second", after, self.like.neighbour.dtype),
-            self.array("offset", after + 1, np.int64),
-            self.array("fate", before, self.like.neighbour.dtype, 2),
+            self._array("ids", length, ids),
+            self._array("size", length, ids),
+            self._array("nearest", length, ids),
+            self._array("height", length, np.float64),
         )
 
     def rows(self, length: int, entries: int) -> Rows:
         """Room for rows."""
         return Rows(
-            self.array("start", length, np.int64),
-            self.array("stop", length, np.int64),
-            self.array("neighbour", entries, self.like.neighbour.dtype),
-            self.array("weight", entries, np.float64),
-            self.array("edges", entries if self.counted else 0, self.like.edges.dtype),
-            self.array("tie", entries, np.uint16),
+            self._array("start", length, np.int64),
+            self._array("stop", length, np.int64),
+            self._array("neighbour", entries, self.first.neighbour.dtype),
+            self._array("weight", entries, np.float64),
+            self._array("edges", entries if self.counted else 0, self.first.edges.dtype),
+            self._array("tie", entries, np.uint16),
         )
+
+    def pairs(self, before: int, after: int) -> Pairs:
+        """Room for the pairs that turn so many clusters into so many, which no later round reads."""
+        ids = self.first.neighbour.dtype
+        return Pairs(
+            self._array("first", after, ids, 0),
+            self._array("second", after, ids, 0),
+            self._array("offset", after + 1, np.int64, 0),
+            self._array("fate", 2 * before, ids, 0).reshape(before, 2),
+        )
+
+    def _array(self, name: str, length: int, dtype: Any, turn: int | None = None) -> NDArray[Any]:
+        """An array that holds anything."""
+        key = name, self._turn if turn is None else turn
+        if key not in self._arrays or len(self._arrays[key]) < length:
+            self._arrays[key] = np.empty(length, dtype)
+        return self._arrays[key][:length]
 
 
 def rule_of(settings: Settings) -> Rule:
@@ -157,10 +163,12 @@ def needs_counts(rule: Rule) -> bool:
     return rule.code not in (rules.MEAN_ALL, rules.MAX_PRESENT)
 
 
-def first_shard(rows: Rows, rule: Rule, team: Team) -> Shard:
+def first_shard(space: Space, rule: Rule, team: Team) -> Shard:
     """Every node a cluster, with its nearest."""
-    n, ids = len(rows.start), rows.neighbour.dtype
-    clusters = Clusters(np.arange(n, dtype=ids), np.ones(n, ids), np.empty(n, ids), np.empty(n))
+    rows = space.first
+    n = len(rows.start)
+    clusters = space.clusters(n)
+    clusters.ids[:], clusters.size[:] = np.arange(n), 1
     team.run(find_nearest, team.spans(offsets(rows)), rows, clusters, rule)
     return Shard(rows, clusters)
 

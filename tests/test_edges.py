@@ -46,6 +46,13 @@ def repeated_entries() -> sp.coo_array:
     return sp.coo_array((weight, (u, v)), shape=(NODES, NODES))
 
 
+def repeated_rows() -> sp.csr_array:
+    whole = (triangle() + triangle().T).tocoo()
+    order = np.argsort(np.tile(whole.row, 2), kind="stable")
+    indptr = 2 * np.append(0, np.cumsum(np.bincount(whole.row, minlength=NODES)))
+    return sp.csr_array((np.tile(whole.data, 2)[order], np.tile(whole.col, 2)[order], indptr), shape=(NODES, NODES))
+
+
 def parquet_file(folder: Path) -> Path:
     path = folder / "edges.parquet"
     frame().assign(note="x").to_parquet(path)
@@ -75,6 +82,8 @@ FORMS: dict[str, Callable[[Path], Any]] = {
     "upper triangle": lambda _: triangle(),
     "lower triangle": lambda _: triangle().T.tocsr(),
     "repeated entries": lambda _: repeated_entries(),
+    "CSR with repeated entries": lambda _: repeated_rows(),
+    "LIL": lambda _: triangle().tolil(),
     "DataFrame": lambda _: frame(),
     "DataFrame, other index and columns": lambda _: frame().assign(note="x").set_index(np.arange(len(frame()))[::-1]),
     "nullable DataFrame": lambda _: frame().convert_dtypes(),
@@ -204,8 +213,23 @@ def changed(column: str, row: int, value: Any) -> pd.DataFrame:
             sp.csr_array([[0.0, 1.0, 0.0], [1.0, 0.0, 3.0], [2.0, 0.0, 0.0]]),
             r"not symmetric: 2 entries .* row 1, column 2 \(3.0 against nothing\)",
         ),
+        (
+            sp.csc_array([[0.0, 1.0, 2.0], [1.0, 0.0, 3.0], [2.0, 4.0, 0.0]]),
+            r"not symmetric: 2 entries .* row 2, column 1 \(4.0 against 3.0\)",
+        ),
+        (
+            sp.coo_array(([1.0, 5.0, 1.0], ([0, 0, 1], [1, 1, 0]))),
+            "two values for 1 edge, first 0-1: 1.0 in entry 0, 5.0 in entry 1",
+        ),
+        (
+            sp.coo_array(([1.0, 1.0, 1.0, 2.0], ([0, 0, 1, 2], [1, 1, 0, 1])), shape=(3, 3)),
+            r"not symmetric: 1 entries .* row 2, column 1 \(2.0 against nothing\)",
+        ),
         (sp.csr_array([[0.0, -1.0], [-1.0, 0.0]]), r"negative in 2 rows, first row 0, column 1 \(-1.0\)"),
-        (([3, 1, 0, 2], [2, 0, 1, 3], [1.0, 2.0, 2.0, 5.0]), r"differs for 1 edges .* 2-3: 1.0 in row 0, 5.0 in row 3"),
+        (
+            ([3, 1, 0, 2], [2, 0, 1, 3], [1.0, 2.0, 2.0, 5.0]),
+            r"two values for 1 edge, first 2-3: 1.0 in row 0, 5.0 in row 3; choose",
+        ),
         (pa.table({"source": [0, 1], "target": [1, 2], "weight": [1.0, None]}), "'weight' is null in row 1"),
         (pa.table({"source": ["a"], "target": [1], "weight": [1.0]}), "'source' of the table is string, not a number"),
         (pa.table({"source": [0], "target": [1]}), "the table has no column 'weight'"),
