@@ -22,12 +22,11 @@ class TerminalProgress:
         self._bar = Progress(
             TextColumn("dask_rac: {task.description}"),
             BarColumn(),
-            TextColumn("{task.completed:,.0f} of {task.total:,.0f} merges"),
             TimeElapsedColumn(),
             console=Console(file=sys.stderr),
             transient=True,
         )
-        self._task = self._bar.add_task("starting", total=0)
+        self._task = self._bar.add_task("starting", total=None)
 
     def __enter__(self) -> "TerminalProgress":
         self._bar.start()
@@ -43,7 +42,9 @@ class TerminalProgress:
         text = TEXTS.get(event.stage, event.stage)
         if event.record is not None:
             text = f"round {event.record.round}, {event.record.clusters:,} clusters, {event.record.edges:,} edges"
-        self._bar.update(self._task, description=text, completed=event.merges, total=max(0, event.n_nodes - 1))
+        if event.n_nodes:
+            self._bar.update(self._task, total=event.n_nodes - 1, completed=event.merges)
+        self._bar.update(self._task, description=text)
 
 
 def on_terminal() -> bool:

@@ -16,6 +16,7 @@ import numpy as np
 from dask_rac.kernels.jit import inlined, kernel
 from dask_rac.kernels.order import hash64
 from dask_rac.kernels.rule import is_mean, linkage_weight
+from dask_rac.kernels.table import first_slot
 
 KEY, WEIGHT, COUNT = 0, 1, 2  # the columns of an edge's values
 FOLLOWING = 2  # links have the two ends, then for each end the entry that follows in its cluster's list
@@ -77,7 +78,7 @@ def find_slot(slots, a, b):
     """The slot of pair `a, b`, or the empty one where it would go, and the pair as one number."""
     pair = np.int64(min(a, b)) << 32 | np.int64(max(a, b))
     mask = len(slots) - 1
-    slot = np.int64((np.uint64(pair) * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(32)) & mask
+    slot = first_slot(pair, mask)
     while slots[slot, 0] != pair and slots[slot, 0] != -1:
         slot = (slot + 1) & mask
     return slot, pair

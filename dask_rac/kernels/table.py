@@ -17,4 +17,4 @@ def table_size(entries):
 @inlined
 def first_slot(key, mask):
     """Where to look for a key first."""
-    return np.int64((np.uint32(key) * np.uint32(2654435769)) >> np.uint32(7)) & mask
+    return np.int64((np.uint64(key) * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(32)) & mask
