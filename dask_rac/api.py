@@ -47,9 +47,10 @@ def cluster(
     n_nodes : int, optional
         The number of nodes, if more than the largest id says.
     max_height : float, optional
-        No merge beyond this height; at or below counts. For similarities, no merge below it.
+        No merge beyond this height; at or below counts. For similarities, no merge below it. Averages are rounded: the
+        mean of equal weights may lie a last bit above them.
     duplicates : {"error", "min", "max", "mean"}
-        What becomes of an edge that is given with two weights.
+        What becomes of an edge that is given with two weights. "mean" is over all rows that name the edge.
     finisher : bool
         Whether sequential HAC takes over when rounds merge few clusters. False runs rounds to the end; the hierarchy is
         the same.
@@ -88,6 +89,8 @@ def _watcher(progress: Progress | bool | None) -> AbstractContextManager[Progres
     """Whom to tell what happens."""
     if callable(progress):
         return nullcontext(progress)
+    if progress is not None and not isinstance(progress, bool):
+        raise InputError(f"progress={progress!r} is neither True nor False nor a function")
     if progress or (progress is None and on_terminal()):
         return TerminalProgress()
     return nullcontext(lambda _: None)
@@ -103,6 +106,8 @@ def _check_missing(graph: Graph, settings: Settings) -> None:
         if settings.weights == "distance"
         else (missing > graph.least, "smallest similarity", graph.least, "less")
     )
+    if not np.isfinite(float(len(graph.rows.start)) ** 2 * missing):
+        raise InputError(f"missing={missing} adds up to infinity over all pairs: scale weights and missing down")
     if nearer:
         raise InputError(
             f"missing={missing} is nearer than the {edge}, {bound}: pairs without an edge would merge before known "

@@ -6,12 +6,13 @@ from collections.abc import Sequence
 from dataclasses import asdict, fields
 from functools import cached_property
 from html import escape
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from dask_rac.config import MERGE_COLUMNS, RoundRecord, Settings
+from dask_rac.config import MERGE_COLUMNS, RoundRecord, Settings, checked_number
 from dask_rac.dendrogram import Dendrogram
 from dask_rac.errors import InputError
 from dask_rac.kernels.arrays import Merges
@@ -73,6 +74,7 @@ class Clustering:
     def labels(self) -> NDArray[np.int64]:
         """The tree of each node."""
         labels: NDArray[np.int64] = self._tree.label_first(np.array([len(self._tree.merges.left)]))[0]
+        labels.flags.writeable = False
         return labels
 
     def cut(self, height: ArrayLike | None = None, n_clusters: ArrayLike | None = None) -> NDArray[np.int64]:
@@ -81,7 +83,8 @@ class Clustering:
         Parameters
         ----------
         height : float or list of float, optional
-            Merges up to this height are done; at or below counts, as in scipy. For similarities, at or above.
+            Merges up to this height are done; at or below counts, as in scipy. For similarities, at or above. Averages
+            are rounded: the mean of equal weights may lie a last bit above them.
         n_clusters : int or list of int, optional
             How many clusters there shall be.
 
@@ -94,16 +97,12 @@ class Clustering:
         if (height is None) == (n_clusters is None):
             raise InputError("cut() takes either height= or n_clusters=")
         if height is not None:
-            heights = np.asarray(height, np.float64)
-            if np.isnan(heights).any():
-                raise InputError(f"height={height!r} is not a number")
-            labels = self._tree.label_heights(np.atleast_1d(heights))
-            return labels if heights.ndim else labels[0]
-        counts = np.asarray(n_clusters)
-        if counts.dtype.kind not in "iu":
-            raise InputError(f"n_clusters={n_clusters!r} is not a whole number")
-        labels = self._tree.label_counts(np.atleast_1d(counts).astype(np.int64))
-        return labels if counts.ndim else labels[0]
+            wanted = _numbers("height", height, "iuf", "number")
+            labels = self._tree.label_heights(np.atleast_1d(wanted).astype(np.float64))
+        else:
+            wanted = _numbers("n_clusters", n_clusters, "iu", "whole number")
+            labels = self._tree.label_counts(np.atleast_1d(wanted))
+        return labels if wanted.ndim else labels[0]
 
     def to_scipy(self, join: bool = False, zero: float | None = None) -> NDArray[np.float64]:
         """The hierarchy as scipy's linkage matrix Z.
@@ -114,13 +113,18 @@ class Clustering:
             Join the trees of a forest at infinity. Without it a forest raises.
         zero : float, optional
             For similarities, the one that becomes distance 0: Z holds `zero - similarity`, as scipy wants heights that
-            grow. The largest similarity of a merge by default; 1 gives cosine distances.
+            grow. The largest similarity of a merge by default; 1 gives cosine distances. Not for distances.
 
         Returns
         -------
         numpy.ndarray
-            One row a merge in the order of HAC: the two clusters in scipy's numbering, distance, size.
+            One row a merge, by height and size: the two clusters in scipy's numbering, distance, size.
         """
+        if zero is not None:
+            if self._settings.weights == "distance":
+                raise InputError(f"zero={zero!r} is for similarities; these are distances already")
+            if not np.isfinite(checked_number("zero", zero)):
+                raise InputError(f"zero={zero!r} is not finite: 1.0 is usual for similarities up to 1")
         return self._tree.to_scipy(join, zero)
 
     def __repr__(self) -> str:
@@ -153,3 +157,16 @@ class Clustering:
         rounds = sum(not record.finisher for record in self._records)
         facts["rounds"] = f"{rounds} and {finished:,} merges by the finisher" if finished else str(rounds)
         return facts
+
+
+def _numbers(name: str, value: object, kinds: str, what: str) -> NDArray[Any]:
+    """A number or a list of numbers as an array."""
+    try:
+        numbers = np.asarray(value)
+    except ValueError:
+        numbers = np.empty((0, 0))
+    if numbers.ndim == 1 and not len(numbers):
+        return np.empty(0, np.int64)
+    if numbers.ndim > 1 or numbers.dtype.kind not in kinds or (numbers.dtype.kind == "f" and np.isnan(numbers).any()):
+        raise InputError(f"{name}={value!r} is neither a {what} nor a list of them")
+    return numbers

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, get_args
 
 import numpy as np
@@ -62,7 +62,7 @@ class Settings:
 class RoundRecord:
     """What one round did; the finisher is the last round."""
 
-    round: int
+    round: int = field(default=0, kw_only=True)
     """From 1."""
     clusters: int
     """Live clusters, those with an edge, before the round."""
@@ -70,17 +70,17 @@ class RoundRecord:
     """Edges between them before the round."""
     merges: int
     """Merges in the round."""
-    nearest_updates: int
-    """Clusters that did not merge but whose nearest did, so that it had to be found anew."""
-    nearest_seconds: float
+    nearest_updates: int = 0
+    """Clusters that did not merge but whose nearest did, so that it had to be found anew; in Boruvka's rounds, all."""
+    nearest_seconds: float = 0.0
     """Finding each node's nearest, before the first round."""
-    match_seconds: float
-    """Finding reciprocal pairs."""
-    fold_seconds: float
+    match_seconds: float = 0.0
+    """Finding the pairs that merge."""
+    fold_seconds: float = 0.0
     """Folding rows, finding the nearest on the way."""
-    finish_seconds: float
+    finish_seconds: float = 0.0
     """The finisher."""
-    finisher: bool
+    finisher: bool = False
     """Whether this was the finisher."""
 
 
@@ -110,7 +110,7 @@ def checked_settings(
     finisher: bool,
 ) -> Settings:
     """Settings from what the user gave, each checked by itself."""
-    if linkage in REFUSED_LINKAGES:
+    if isinstance(linkage, str) and linkage in REFUSED_LINKAGES:
         raise InputError(f"linkage={linkage!r}: {REFUSED_LINKAGES[linkage]}")
     _one_of("linkage", linkage, get_args(Linkage))
     _one_of("weights", weights, get_args(Weights))
@@ -122,7 +122,11 @@ def checked_settings(
         _one_of("missing", missing, ("ignore", "infinite"), "or a number")
     else:
         missing = _finite("missing", missing, "for pairs infinitely far use missing='infinite'")
-    height = math.inf * sign if max_height is None else _number("max_height", max_height)
+    if not isinstance(finisher, bool | np.bool):
+        raise InputError(f"finisher={finisher!r} is neither True nor False")
+    height = math.inf * sign if max_height is None else checked_number("max_height", max_height)
+    if height < 0 and max_height is not None:
+        raise InputError(f"max_height={max_height!r} is below 0, where nothing merges: weights are 0 or more")
     return Settings(linkage, missing, weights, height, duplicates, bool(finisher))  # type: ignore[arg-type]
 
 
@@ -133,20 +137,26 @@ def id_dtype(count: int) -> type[np.signedinteger]:
 
 def _one_of(name: str, value: object, known: tuple[str, ...], also: str = "") -> None:
     """Raise unless `value` is one of the known ones."""
-    if value not in known:
+    if not isinstance(value, str) or value not in known:
         raise InputError(f"{name}={value!r} is unknown: use one of {', '.join(map(repr, known))} {also}".rstrip())
 
 
-def _number(name: str, value: object) -> float:
+def checked_number(name: str, value: object) -> float:
     """`value` as a float that is not NaN."""
-    if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating) or math.isnan(value):
+    if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
         raise InputError(f"{name}={value!r} is not a number")
-    return float(value)
+    try:
+        number = float(value)
+    except OverflowError as error:
+        raise InputError(f"{name} is too large for a float") from error
+    if math.isnan(number):
+        raise InputError(f"{name}={value!r} is not a number")
+    return number
 
 
 def _finite(name: str, value: object, remedy: str) -> float:
     """`value` as a finite float."""
-    number = _number(name, value)
+    number = checked_number(name, value)
     if math.isinf(number):
         raise InputError(f"{name}={value!r} is not finite: {remedy}")
     return number

@@ -3,7 +3,7 @@
 1. A cluster is named by its smallest node. A merge names two clusters, `left < right`, and the union is `left`.
 2. So every node but the smallest of its tree is `right` in exactly one merge: its parent is `left`, a smaller node.
 3. No merge is closer than a merge below it, and at equal heights it is larger: ordered by (height, size, left),
-   merges below come first. This is an order in which sequential HAC merges.
+   merges below come first. Sequential HAC could merge in this order: only equal heights may change places.
 4. A flat cut takes the merges before some place in that order. Numbered by smallest node, its clusters come out of
    one pass over the nodes, by 2.
 """
@@ -77,8 +77,8 @@ class Dendrogram:
         """scipy's Z; see `Clustering.to_scipy`."""
         if self.n_trees > 1 and not join:
             raise InputError(
-                f"the graph is a forest of {self.n_trees} trees and scipy's Z is one tree: cut it with cut(), or join "
-                "the trees at infinity with to_scipy(join=True)"
+                f"there are {self.n_trees} trees, as the graph is not connected or max_height stopped it, and scipy's "
+                "Z is one tree: cut them with cut(), or join them at infinity with to_scipy(join=True)"
             )
         merged = len(self.order)
         table = np.empty((max(0, self.n_nodes - 1), 4))

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from dask_rac.config import HAND_OVER, Event, Progress, RoundRecord, Settings, checked_settings
 from dask_rac.edges import Graph, load_graph
+from dask_rac.errors import InputError
 from dask_rac.kernels.arrays import Merges, Rows, part
 from dask_rac.kernels.forest import tree_hashes, unite
 from dask_rac.kernels.tree import raise_heights
@@ -30,8 +31,11 @@ class Outcome:
 
 
 def new_team() -> Team:
-    """Threads by Dask's own settings: `num_workers` where it is set, else all this process may use."""
-    return Team(dask.config.get("num_workers", None) or CPU_COUNT)
+    """Threads by Dask's own setting `num_workers`, else all that this process may use."""
+    threads = dask.config.get("num_workers", None) or CPU_COUNT
+    if not isinstance(threads, int) or threads < 1:
+        raise InputError(f"Dask's setting num_workers={threads!r} is not a number of threads: use 1 or more")
+    return Team(threads)
 
 
 def memory_limit() -> int:

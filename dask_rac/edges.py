@@ -21,6 +21,7 @@ from dask_rac.store import Columns, is_table, read_edges, table_edges
 
 BYTES_A_NODE = 96  # what a run keeps for each node, edges apart
 
+NULL = "null", "drop or fill them"
 BUILT = ("neighbour", "weight", "tie")  # what rows own that were built from edges
 
 EdgeColumns = tuple[Ids, Ids, NDArray[np.float64]]
@@ -44,7 +45,7 @@ class Graph:
 def load_graph(edges: Any, n_nodes: int | None, settings: Settings, team: Team, memory: int) -> Graph:
     """Rows of any input that `dask_rac.cluster` takes; `memory` bytes must hold what its nodes need."""
     if n_nodes is not None and (isinstance(n_nodes, bool) or not isinstance(n_nodes, int | np.integer) or n_nodes < 0):
-        raise InputError(f"n_nodes={n_nodes!r} is not a number of nodes")
+        raise InputError(f"n_nodes={n_nodes!r} is not a whole number, 0 or more")
     if sp.issparse(edges):
         return _load_matrix(edges, n_nodes, settings, team, memory)
     columns, where = _read_columns(edges)
@@ -62,13 +63,26 @@ def _read_columns(edges: Any) -> tuple[Columns, Where]:
         edges = edges[list(EDGE_COLUMNS)].compute()
     if isinstance(edges, pd.DataFrame):
         return _frame_columns(edges), plain_row
-    if isinstance(edges, tuple | list) and len(edges) == len(EDGE_COLUMNS):
-        return dict(zip(EDGE_COLUMNS, map(np.asarray, edges), strict=True)), plain_row
+    if isinstance(edges, tuple) and len(edges) == len(EDGE_COLUMNS) and not any(isinstance(c, tuple) for c in edges):
+        return {name: _array(column, name) for name, column in zip(EDGE_COLUMNS, edges, strict=True)}, plain_row
+    kind = f"{type(edges).__module__}.{type(edges).__qualname__}".removeprefix("builtins.")
     raise InputError(
-        f"edges cannot be a {type(edges).__name__}: give a scipy sparse matrix, a pandas or Dask DataFrame or Arrow "
-        "table with columns source, target, weight, a tuple of those three arrays, or the path of a Parquet file or "
-        "folder"
+        f"edges cannot be a {kind}: give a scipy sparse matrix, a pandas or Dask DataFrame or Arrow table with columns "
+        "source, target, weight, a tuple of those three arrays, or the path of a Parquet file or folder; other tables "
+        "mostly have a to_arrow()"
     )
+
+
+def _array(column: Any, name: str) -> NDArray[Any]:
+    """A column given by itself; what is masked is null."""
+    try:
+        array = np.asarray(column)
+    except ValueError as error:
+        raise InputError(f"column {name!r} is not one array: {error}") from error
+    refuse_rows(
+        np.ma.getmaskarray(column) if np.ma.isMaskedArray(column) else np.empty(0, bool), name, *NULL, plain_row
+    )
+    return array
 
 
 def _frame_columns(frame: pd.DataFrame) -> Columns:
@@ -79,7 +93,7 @@ def _frame_columns(frame: pd.DataFrame) -> Columns:
         column = frame[name]
         if isinstance(column, pd.DataFrame):
             raise InputError(f"the DataFrame has {column.shape[1]} columns {name!r}: keep one")
-        refuse_rows(column.isna().to_numpy(), name, "null", "drop or fill them", plain_row)
+        refuse_rows(column.isna().to_numpy(), name, *NULL, plain_row)
         columns[name] = column.to_numpy()
     return columns
 
@@ -104,7 +118,11 @@ def _load_columns(
         raise InputError(f"source, target and weight must be three columns of one length, not {lengths}")
     ends = [_checked_ids(columns[name], name, n_nodes, where) for name in EDGE_COLUMNS[:2]]
     weight = _checked_weights(columns["weight"], settings, where)
-    n = _checked_nodes(1 + max((int(column.max()) for column in ends if len(column)), default=-1), n_nodes, memory)
+    largest = max((int(column.max()) for column in ends if len(column)), default=-1)
+    n = largest + 1 if n_nodes is None else int(n_nodes)
+    what = f"ids up to {largest} are" if n_nodes is None else f"n_nodes={n_nodes} is"
+    _check_memory(n, memory, f"{what} too large")
+    # Kernels are compiled for arrays in one piece that could be written to, though they write to none of these.
     source, target = (np.require(column, id_dtype(n), ["C", "W"]) for column in ends)
     return _build_rows(n, (source, target, weight), where, settings, team)
 
@@ -144,73 +162,89 @@ def _load_matrix(matrix: Any, n_nodes: int | None, settings: Settings, team: Tea
     """Rows of a sparse matrix: symmetric as it is, or the edges of one triangle."""
     if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
         raise InputError(f"a matrix of shape {matrix.shape} is no graph: it must be square")
-    n = _checked_nodes(matrix.shape[0], n_nodes, memory)
+    if n_nodes is not None and n_nodes < matrix.shape[0]:
+        raise InputError(f"n_nodes={n_nodes} is less than the {matrix.shape[0]} nodes of the matrix: leave it out")
+    n = matrix.shape[0] if n_nodes is None else int(n_nodes)
+    _check_memory(n, memory, f"a graph of {n} nodes is too large")
     turned = matrix.format == "csc"  # as good as its transpose, which costs nothing
-    rows = matrix.T if turned else matrix.tocsr()
-    if matrix.format not in ("csr", "csc") and rows.nnz < matrix.tocoo().nnz:
-        rows = _settled_rows(matrix.tocoo(), settings)  # scipy has added parallel entries up
-    if not rows.has_sorted_indices:
-        rows = rows.sorted_indices()
+    rows = _sorted_rows(matrix.T if turned else matrix, settings)
 
     def where(entry: int) -> str:
         place = np.searchsorted(rows.indptr, entry, side="right") - 1, rows.indices[entry]
         return "row {}, column {}".format(*(place[::-1] if turned else place))
 
-    weight = _checked_weights(rows.data, settings, where)
     ids = id_dtype(n)
+    weight = _checked_weights(rows.data, settings, where)
     indptr = np.pad(rows.indptr.astype(np.int64), (0, n - matrix.shape[0]), "edge")
     indices = np.require(rows.indices, ids, ["C", "W"])
-    if len(indices) and not 0 <= int(indices.min()) <= int(indices.max()) < n:
-        raise InputError(f"the matrix names columns outside 0 to {n - 1}: it is damaged")
     tie = np.empty(len(weight), np.uint16)
     spans = team.spans(indptr)
-    checks = team.run(ingest.check_rows, spans, indptr, indices, weight, weight.view(np.int64), tie)
+    checks = team.run(ingest.check_rows, spans, indptr, indices, weight.view(np.int64), tie)
     unsorted, diagonal, above, below = (sum(column) for column in list(zip(*checks, strict=True))[:4])
     hashes = [np.array([check[side] for check in checks], np.uint64).sum() for side in (4, 5)]
     if unsorted:
-        return _load_matrix(_settled_rows(rows.tocoo(), settings), n_nodes, settings, team, memory)
+        return _load_matrix(_settled_rows(matrix.tocoo(), settings), n_nodes, settings, team, memory)
     full = above > 0 and below > 0
     if full and (above != below or hashes[0] != hashes[1]):
         _refuse_asymmetry(indptr, indices, weight, where)
     if full and not diagonal:
-        start, stop = indptr[:-1], indptr[1:]
-        return Graph(
-            Rows(start, stop, indices, weight, np.empty(0, id_dtype(max(n, len(weight)))), tie),
-            ("tie",),
-            float(weight.min()),
-            float(weight.max()),
-        )
+        edges = np.empty(0, id_dtype(max(n, len(weight))))
+        symmetric = Rows(indptr[:-1], indptr[1:], indices, weight, edges, tie)
+        return Graph(symmetric, ("tie",), float(weight.min()), float(weight.max()))
     source = np.repeat(np.arange(n, dtype=ids), np.diff(indptr))
     keep = source <= indices if full else slice(None)
     return _build_rows(n, (source[keep], indices[keep], weight[keep]), where, settings, team)
 
 
-def _checked_nodes(least: int, n_nodes: int | None, memory: int) -> int:
-    """The number of nodes, which must hold all ids and fit in memory."""
-    if n_nodes is not None and n_nodes < least:
-        raise InputError(f"n_nodes={n_nodes} is less than the {least} nodes of the matrix")
-    n = least if n_nodes is None else int(n_nodes)
+def _sorted_rows(matrix: Any, settings: Settings) -> sp.csr_array:
+    """CSR with sorted rows, in which only a matrix that was CSR may have entries twice."""
+    if matrix.format in ("bsr", "dia"):
+        raise InputError(
+            f"a matrix in {matrix.format.upper()} format does not tell stored zeros from padding: call tocsr(), and "
+            "eliminate_zeros() unless a zero is an edge"
+        )
+    if matrix.format == "csr":
+        _refuse_damage(matrix)
+        sorted_rows: sp.csr_array = matrix if matrix.has_sorted_indices else matrix.sorted_indices()
+        return sorted_rows
+    rows: sp.csr_array = matrix.tocsr()
+    entries = matrix.tocoo()
+    return rows if rows.nnz == entries.nnz else _settled_rows(entries, settings)  # scipy has added some up
+
+
+def _refuse_damage(matrix: Any) -> None:
+    """Raise if a CSR or CSC matrix does not hold together; its arrays may have been assigned."""
+    indptr, indices, n = matrix.indptr, matrix.indices, matrix.shape[0]
+    sound = len(indptr) == n + 1 and indptr[0] == 0 and len(indices) == len(matrix.data) == indptr[-1]
+    sound = sound and bool((np.diff(indptr) >= 0).all())
+    if not sound or (len(indices) and not 0 <= int(indices.min()) <= int(indices.max()) < n):
+        raise InputError("the matrix is damaged: its indptr, indices and data do not fit together; build it anew")
+
+
+def _check_memory(n: int, memory: int, what: str) -> None:
+    """Raise unless memory holds what a run keeps for each node."""
     if n * BYTES_A_NODE > memory:
         raise InputError(
-            f"ids up to {n - 1} are too large: {n} nodes need {n * BYTES_A_NODE / 1e9:.1f} GB of {memory / 1e9:.1f} GB "
-            "here; number the nodes 0, 1, 2, ... (pandas.factorize does)"
+            f"{what}: {n} nodes need {n * BYTES_A_NODE / 1e9:.1f} GB and there are {memory / 1e9:.1f} GB here; number "
+            "the nodes 0, 1, 2, ... (pandas.factorize does)"
         )
-    return n
 
 
 def _checked_ids(column: NDArray[Any], name: str, n_nodes: int | None, where: Where) -> NDArray[np.integer]:
     """A column of ids as integers."""
+    if not len(column):
+        return np.empty(0, np.int64)
     if column.dtype.kind == "f":
-        refuse_rows(np.isnan(column), name, "null", "drop or fill them", where)
+        refuse_rows(np.isnan(column), name, *NULL, where)
         refuse_rows(column != np.floor(column), name, "not integral", "ids are 0, 1, 2, ...", where, column)
         refuse_rows(np.abs(column) >= 2.0**53, name, "too large for a float", "store ids as integers", where, column)
         column = column.astype(np.int64)
     if column.dtype.kind not in "iu":
         raise InputError(f"column {name!r} is {column.dtype}, not integer: number the nodes 0, 1, 2, ...")
-    if len(column) and column.min() < 0:
+    if column.min() < 0:
         refuse_rows(column < 0, name, "negative", "ids are 0, 1, 2, ...", where, column)
-    if len(column) and column.max() >= (2**62 if n_nodes is None else n_nodes):
-        limit = 2**62 if n_nodes is None else n_nodes
+    limit = 2**62 if n_nodes is None else n_nodes
+    if column.max() >= limit:
         remedy = "number the nodes 0, 1, 2, ..." if n_nodes is None else "raise n_nodes or drop these edges"
         refuse_rows(column >= limit, name, f"at or beyond {limit}", remedy, where, column)
     return column
@@ -218,11 +252,13 @@ def _checked_ids(column: NDArray[Any], name: str, n_nodes: int | None, where: Wh
 
 def _checked_weights(column: NDArray[Any], settings: Settings, where: Where) -> NDArray[np.float64]:
     """A column of weights as finite floats, none below 0."""
+    if not len(column):
+        return np.empty(0)
     if column.dtype.kind not in "iuf":
-        raise InputError(f"column 'weight' is {column.dtype}, not a number: cast it to float64 first")
+        raise InputError(f"column 'weight' is {column.dtype}, not a number: make it float64")
+    if column.dtype.kind in "iu" and column.max() > 2**53:
+        refuse_rows(column > 2**53, "weight", "too large for a float", "scale the weights down", where, column)
     weight = np.require(column, np.float64, ["C", "W"])
-    if not len(weight):
-        return weight
     least, largest = float(weight.min()), float(weight.max())
     if not (least >= 0 and largest < np.inf):
         refuse_rows(np.isnan(weight), "weight", "NaN", "drop or fill them", where)
@@ -303,5 +339,5 @@ def _refuse_asymmetry(
         other = weight[at[e]] if key[at[e]] == mirror[e] else "nothing"
         raise InputError(
             f"the matrix is not symmetric: {int(bad.sum())} entries differ from those across the diagonal, first "
-            f"{where(e)} ({weight[e]} against {other}); use M.maximum(M.T), or give one triangle"
+            f"{where(e)} ({weight[e]} against {other}); use M.maximum(M.T), or M + M.T if each edge is stored once"
         )

@@ -41,16 +41,12 @@ def reciprocal_round(
     matched = perf_counter()
     after = fold_shard(shard, found, rule, space, team) if found.merges else None
     record = RoundRecord(
-        round=0,
         clusters=int(np.count_nonzero(shard.clusters.nearest >= 0)),
         edges=shard.entries // 2,
         merges=found.merges,
         nearest_updates=found.updates,
-        nearest_seconds=0.0,
         match_seconds=matched - started,
         fold_seconds=perf_counter() - matched,
-        finish_seconds=0.0,
-        finisher=False,
     )
     return after, record
 
@@ -59,19 +55,18 @@ def finisher_round(shard: Shard, rule: Rule, merges: Merges) -> RoundRecord:
     """Merge all that is left, one after the other."""
     started = perf_counter()
     room = shard.entries // 2
-    edges = np.empty((room, 4), id_dtype(2 * room)), np.empty((room, 3)), np.empty(room, np.uint16)
+    edges = (
+        np.empty((room, 4), id_dtype(max(2 * room, len(shard.clusters.ids)))),
+        np.empty((room, 3)),
+        np.empty(room, np.uint16),
+    )
     list_edges(shard.rows, *edges)
     size = shard.clusters.size.astype(np.int64)
     merged = finish(shard.clusters.ids.copy(), size, edges, rule, merges)
     return RoundRecord(
-        round=0,
         clusters=int(np.count_nonzero(shard.clusters.nearest >= 0)),
         edges=room,
         merges=merged,
-        nearest_updates=0,
-        nearest_seconds=0.0,
-        match_seconds=0.0,
-        fold_seconds=0.0,
         finish_seconds=perf_counter() - started,
         finisher=True,
     )
@@ -89,15 +84,11 @@ def boruvka_round(state: Components, kept: Rows, rule: Rule, team: Team, tree: T
     live = int(np.count_nonzero(champion >= 0))
     merged, count = hook(kept, state.label, best, champion, tree)
     record = RoundRecord(
-        round=0,
         clusters=live,
         edges=entries // 2,
         merges=merged,
         nearest_updates=live,
-        nearest_seconds=0.0,
         match_seconds=perf_counter() - found_nearest,
         fold_seconds=found_nearest - started,
-        finish_seconds=0.0,
-        finisher=False,
     )
     return Components(kept, state.label, count), record

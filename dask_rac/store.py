@@ -52,7 +52,12 @@ def table_edges(table: pa.Table) -> tuple[Columns, Where]:
 
 def _parquet_files(name: str) -> tuple[list[str], Any]:
     """The Parquet files at `name`, sorted, with their file system."""
-    filesystem, path = fsspec.core.url_to_fs(name)
+    if not name:
+        raise InputError("edges='' is no path: give the path of a Parquet file or folder")
+    try:
+        filesystem, path = fsspec.core.url_to_fs(name)
+    except (ImportError, ValueError) as error:
+        raise InputError(f"{name} cannot be opened: {error}") from error
     if not filesystem.exists(path):
         raise InputError(f"{name} does not exist: give the path of a Parquet file or folder")
     if not filesystem.isdir(path):
@@ -70,6 +75,8 @@ def _check_schema(schema: pa.Schema, what: str) -> None:
             raise InputError(
                 f"{what} has no column {column!r}: it needs {', '.join(EDGE_COLUMNS)} and has {', '.join(schema.names)}"
             )
+        if schema.names.count(column) > 1:
+            raise InputError(f"{what} has {schema.names.count(column)} columns {column!r}: keep one")
         kind = schema.field(column).type
         if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_null(kind)):
             raise InputError(f"column {column!r} of {what} is {kind}, not a number: cast it first")

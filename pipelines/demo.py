@@ -28,6 +28,7 @@ def main(nodes: int) -> None:
     console.print(f"{nodes:,} points in the plane around {GROUPS} centres, each joined to its 15 nearest neighbours")
     graph = as_similarities(neighbour_graph(points, 15))
     console.print(f"{graph.nnz // 2:,} edges, weighted by similarity")
+    dask_rac.cluster(graph[:100, :100], weights="similarity")  # the first run compiles
     started = perf_counter()
     clustering = dask_rac.cluster(graph, linkage="average", weights="similarity")
     console.print(f"clustered in {perf_counter() - started:.2f} s\n{clustering}\n")

@@ -1,6 +1,7 @@
 """Trees and cuts against scipy and the naive labels."""
 
 import warnings
+from typing import Any
 
 import numpy as np
 import pytest
@@ -84,12 +85,16 @@ def test_similarities_become_distances_from_a_zero() -> None:
     np.testing.assert_allclose(found.to_scipy(zero=1.0)[:, 2], [0.1, 0.75])
     with pytest.raises(dask_rac.InputError, match=r"zero=0\.5 is below the largest similarity, 0\.9"):
         found.to_scipy(zero=0.5)
+    with pytest.raises(dask_rac.InputError, match="zero=inf is not finite"):
+        found.to_scipy(zero=np.inf)
+    with pytest.raises(dask_rac.InputError, match=r"zero=1.0 is for similarities"):
+        dask_rac.cluster(([0], [1], [1.0])).to_scipy(zero=1.0)
 
 
 def test_a_forest_is_joined_only_on_request() -> None:
     found = dask_rac.cluster(([0, 2], [1, 3], [1.0, 2.0]), n_nodes=5)
     assert found.n_trees == 3
-    with pytest.raises(dask_rac.InputError, match=r"forest of 3 trees .* to_scipy\(join=True\)"):
+    with pytest.raises(dask_rac.InputError, match=r"there are 3 trees, .* to_scipy\(join=True\)"):
         found.to_scipy()
     expected = [[0, 1, 1, 2], [2, 3, 2, 2], [5, 6, np.inf, 4], [4, 7, np.inf, 5]]
     assert found.to_scipy(join=True).tolist() == expected
@@ -107,11 +112,17 @@ def test_a_number_of_clusters_that_cannot_be_had(k: int) -> None:
     [
         ({}, "either height= or n_clusters="),
         ({"height": 1.0, "n_clusters": 2}, "either height= or n_clusters="),
-        ({"height": float("nan")}, "height=nan is not a number"),
-        ({"n_clusters": 2.5}, "n_clusters=2.5 is not a whole number"),
+        ({"height": float("nan")}, "height=nan is neither a number nor a list of them"),
+        ({"height": "1"}, "height='1' is neither a number"),
+        ({"height": True}, "height=True is neither a number"),
+        ({"height": [[1.0, 2.0]]}, "is neither a number nor a list of them"),
+        ({"height": [1.0, [2.0]]}, "is neither a number nor a list of them"),
+        ({"n_clusters": [[1, 2]]}, "is neither a whole number nor a list of them"),
+        ({"n_clusters": 10**30}, "is neither a whole number nor a list of them"),
+        ({"n_clusters": 2.5}, "n_clusters=2.5 is neither a whole number nor a list"),
     ],
 )
-def test_bad_cuts(arguments: dict[str, float], message: str) -> None:
+def test_bad_cuts(arguments: dict[str, Any], message: str) -> None:
     found = dask_rac.cluster(([0], [1], [1.0]))
     with pytest.raises(dask_rac.InputError, match=message):
         found.cut(**arguments)
@@ -120,3 +131,4 @@ def test_bad_cuts(arguments: dict[str, float], message: str) -> None:
 def test_infinite_heights_cut_nothing_and_everything() -> None:
     found = dask_rac.cluster(([0, 1], [1, 2], [1.0, 2.0]))
     assert found.cut(height=[-np.inf, np.inf]).tolist() == [[0, 1, 2], [0, 0, 0]]
+    assert found.cut(height=[]).shape == found.cut(n_clusters=[]).shape == (0, 3)

@@ -5,6 +5,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+import dask
 import dask.dataframe as dd
 import numpy as np
 import pandas as pd
@@ -203,7 +204,23 @@ def changed(column: str, row: int, value: Any) -> pd.DataFrame:
         (([0, 1], [1, 2], [np.nan, 1.0]), "column 'weight' is NaN in row 0"),
         (([0], [1], [1.0 + 1j]), "column 'weight' is complex128, not a number"),
         ([1, 2], "edges cannot be a list: give a scipy sparse matrix"),
-        (np.eye(3), "edges cannot be a ndarray: give a scipy sparse matrix"),
+        ([(0, 1, 1.0), (1, 2, 1.0), (2, 3, 1.0)], "edges cannot be a list"),
+        (((0, 1, 1.0), (1, 2, 1.0), (2, 3, 1.0)), "edges cannot be a tuple"),
+        (([0, [1]], [1, 2], [1.0, 2.0]), "column 'source' is not one array"),
+        (([0, 1], [1, 2], np.ma.array([1.0, 99.0], mask=[False, True])), "column 'weight' is null in row 1: drop"),
+        (([0], [1], np.array([2**53 + 1])), "column 'weight' is too large for a float in row 0"),
+        ("", "edges='' is no path"),
+        ("nosuch://bucket/edges", "nosuch://bucket/edges cannot be opened: .*nosuch"),
+        (sp.bsr_array(np.ones((2, 2))), r"BSR format .* call tocsr\(\)"),
+        (sp.dia_array(np.ones((2, 2))), r"DIA format .* call tocsr\(\)"),
+        (
+            pa.Table.from_arrays(
+                [pa.array([0]), pa.array([1]), *[pa.array([1.0])] * 2], ["source", "target", "weight", "weight"]
+            ),
+            "the table has 2 columns 'weight': keep one",
+        ),
+        (dd.from_pandas(frame().drop(columns="target"), npartitions=2), "no column 'target': it needs"),
+        (np.eye(3), "edges cannot be a numpy.ndarray: give a scipy sparse matrix"),
         (sp.csr_array((2, 3)), r"shape \(2, 3\) is no graph: it must be square"),
         (
             sp.csr_array([[0.0, 1.0, 2.0], [1.0, 0.0, 3.0], [2.0, 4.0, 0.0]]),
@@ -254,7 +271,7 @@ def test_bad_number_of_nodes(n_nodes: Any, message: str) -> None:
 
 
 def test_fewer_nodes_than_the_matrix_has() -> None:
-    with pytest.raises(dask_rac.InputError, match="n_nodes=3 is less than the 200 nodes of the matrix"):
+    with pytest.raises(dask_rac.InputError, match="n_nodes=3 is less than the 200 nodes of the matrix: leave it out"):
         dask_rac.cluster(triangle(), n_nodes=3)
 
 
@@ -286,11 +303,24 @@ def test_a_path_without_edges(tmp_path: Path) -> None:
         dask_rac.cluster(tmp_path)
 
 
-def test_a_damaged_matrix() -> None:
+@pytest.mark.parametrize(
+    ("array", "place", "value"), [("indices", 0, NODES), ("indices", 0, -1), ("indptr", 5, 10**6), ("indptr", NODES, 3)]
+)
+def test_a_damaged_matrix(array: str, place: int, value: int) -> None:
     matrix = (triangle() + triangle().T).tocsr()
-    matrix.indices[0] = NODES
-    with pytest.raises(dask_rac.InputError, match="columns outside 0 to 199: it is damaged"):
+    getattr(matrix, array)[place] = value
+    with pytest.raises(dask_rac.InputError, match=r"the matrix is damaged: .* build it anew"):
         dask_rac.cluster(matrix)
+
+
+def test_a_matrix_said_to_be_sorted_that_is_not() -> None:
+    matrix = unsorted_rows()
+    matrix.has_sorted_indices = True
+    assert merge_set(dask_rac.cluster(matrix)) == merge_set(dask_rac.cluster(EDGES, n_nodes=NODES))
+
+
+def test_an_empty_frame_without_dtypes_is_an_empty_graph() -> None:
+    assert dask_rac.cluster(pd.DataFrame(columns=["source", "target", "weight"]), n_nodes=3).n_trees == 3
 
 
 @pytest.mark.parametrize("given_twice", [True, False])
@@ -315,6 +345,12 @@ def test_weights_differing_in_the_sign_of_zero_are_one(given_twice: bool) -> Non
         ({"missing": np.inf}, "missing=inf is not finite: .* missing='infinite'"),
         ({"missing": np.nan}, "missing=nan is not a number"),
         ({"max_height": "high"}, "max_height='high' is not a number"),
+        ({"max_height": -1.0}, "max_height=-1.0 is below 0, where nothing merges"),
+        ({"max_height": 10**400}, "max_height is too large for a float"),
+        ({"linkage": ["average"]}, r"linkage=\['average'\] is unknown"),
+        ({"finisher": "no"}, "finisher='no' is neither True nor False"),
+        ({"progress": "yes"}, "progress='yes' is neither True nor False nor a function"),
+        ({"missing": 1e308}, "missing=1e[+]308 adds up to infinity over all pairs"),
         ({"missing": 0.5}, "missing=0.5 is nearer than the largest weight, .*: pairs without an edge .* or more"),
         ({"missing": 2e6, "weights": "similarity"}, "is nearer than the smallest similarity, .* or less"),
     ],
@@ -326,5 +362,10 @@ def test_bad_parameters(options: dict[str, Any], message: str) -> None:
 
 def test_memory_bounds_the_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(driver, "memory_limit", lambda: 1000)
-    with pytest.raises(dask_rac.InputError, match="ids up to 199 are too large"):
+    with pytest.raises(dask_rac.InputError, match="n_nodes=200 is too large: 200 nodes need"):
         dask_rac.cluster(EDGES, n_nodes=NODES)
+
+
+def test_a_bad_number_of_threads() -> None:
+    with dask.config.set(num_workers="2"), pytest.raises(dask_rac.InputError, match="num_workers='2' is not a number"):
+        dask_rac.cluster(EDGES)

@@ -37,7 +37,7 @@ def list_edges(rows, links, values, tie):
 
 
 @inlined
-def breaks_tie(a, b, pushed):
+def goes_first(a, b, pushed):
     """Whether edge `a` comes before `b` at equal weight: the order of `order.py`, as of when they were put there."""
     tie, size, pair_hash = pushed
     if tie[a] != tie[b]:
@@ -57,9 +57,9 @@ def sift_down(heap, heap_key, at, used, pushed):
         least = 4 * at + 1
         low = heap_key[least]
         for child in range(4 * at + 2, min(4 * at + 5, used)):
-            if heap_key[child] < low or (heap_key[child] == low and breaks_tie(heap[child], heap[least], pushed)):
+            if heap_key[child] < low or (heap_key[child] == low and goes_first(heap[child], heap[least], pushed)):
                 least, low = child, heap_key[child]
-        if key < low or (key == low and breaks_tie(edge, heap[least], pushed)):
+        if key < low or (key == low and goes_first(edge, heap[least], pushed)):
             break
         heap[at], heap_key[at] = heap[least], low
         at = least
@@ -71,6 +71,17 @@ def make_heap(heap, heap_key, used, pushed):
     """Put the first `used` edges into the order of a heap."""
     for at in range((used - 2) // 4, -1, -1):
         sift_down(heap, heap_key, at, used, pushed)
+
+
+@kernel
+def drop_dead(heap, heap_key, used, alive):
+    """Keep the living of the first `used` edges; returns their number."""
+    living = 0
+    for at in range(used):
+        if alive[heap[at]]:
+            heap[living], heap_key[living] = heap[at], heap_key[at]
+            living += 1
+    return living
 
 
 @inlined
@@ -169,7 +180,7 @@ def finish(ids, size, edges, rule, merges):
             else:
                 kept, gone = slots[slot, 1], moved
                 if values[moved, KEY] < values[kept, KEY] or (
-                    values[moved, KEY] == values[kept, KEY] and breaks_tie(moved, kept, pushed)
+                    values[moved, KEY] == values[kept, KEY] and goes_first(moved, kept, pushed)
                 ):
                     kept, gone = gone, kept
                 alive[gone] = False
@@ -184,14 +195,9 @@ def finish(ids, size, edges, rule, merges):
             if alive[moved]:
                 links[moved, FOLLOWING + side], head[a] = head[a], at
                 entries[a] += 1
-        if 4 * filled > 3 * capacity:
+        if 4 * filled > 3 * capacity:  # one merge fills a quarter at the most, so there is always an empty slot
             filled = fill_slots(slots, links, alive)
         if 2 * dead > used:  # cheaper than to sift the dead down one by one
-            kept = 0
-            for at in range(used):
-                if alive[heap[at]]:
-                    heap[kept], heap_key[kept] = heap[at], heap_key[at]
-                    kept += 1
-            used, dead = kept, 0
+            used, dead = drop_dead(heap, heap_key, used, alive), 0
             make_heap(heap, heap_key, used, pushed)
     return found

@@ -10,7 +10,7 @@ import numpy as np
 from dask_rac.kernels.jit import inlined, kernel, prefetch_read, prefetch_write
 from dask_rac.kernels.match import JOINS, LEAVES
 from dask_rac.kernels.order import breaks_tie
-from dask_rac.kernels.rule import is_full, is_mean, linkage_weight
+from dask_rac.kernels.rule import is_mean, linkage_weight
 from dask_rac.kernels.table import first_slot, table_size
 
 AHEAD = 4  # rows; near enough to stay in cache, far enough to have arrived
@@ -36,7 +36,7 @@ def fold(rows, pairs, clusters, rule, out, span):
     lo, hi, end = span
     scale = rule.scale
     counts, counted = len(count) > 0, len(out_count) > 0
-    means, full = is_mean(rule.code), is_full(rule.code)
+    means = is_mean(rule.code)
     empty = 0.0 if means else -np.inf
     widest = widest_row(offset, lo, hi)
     capacity = table_size(widest)
@@ -106,7 +106,7 @@ def fold(rows, pairs, clusters, rule, out, span):
                 key_count[slot] = 0
             key_weight[2 * slot], key_weight[2 * slot + 1] = empty, empty
             w = linkage_weight(rule, x, c, np.float64(size[i]) * key_size[slot])
-            if full and w == np.inf:  # a pair is missing, and will be in every union
+            if w == np.inf:  # a pair is missing, and will be in every union
                 continue
             out_neighbour[end], out_weight[end], out_tie[end] = v, x, t
             if counted:

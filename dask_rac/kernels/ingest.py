@@ -8,25 +8,24 @@ from dask_rac.kernels.table import first_slot, table_size
 
 
 @kernel
-def check_rows(indptr, indices, weight, bits, tie, span):
+def check_rows(indptr, indices, bits, tie, span):
     """Check rows `[lo, hi)` of a matrix and fill `tie`.
 
-    Returns how many entries break the order of their row, how many lie on the diagonal, above and below it, and
-    the sums of a hash over the entries above and below, which differ if the two triangles do. `bits` are the
+    Returns how many entries do not come after the one before in their row, how many lie on the diagonal, above and
+    below it, and the sums of a hash over those above and below, which differ if the two triangles do. `bits` are the
     weights' own.
     """
     lo, hi = span
-    n = len(indptr) - 1
     unsorted, diagonal, above, below = 0, 0, 0, 0
     sum_above, sum_below = np.uint64(0), np.uint64(0)
     for u in range(lo, hi):
         previous = -1
         for e in range(indptr[u], indptr[u + 1]):
             v = indices[e]
-            unsorted += v <= previous or v >= n
+            unsorted += v <= previous
             previous = v
             pair = hash64(u, v)
-            tie[e] = np.uint16(pair >> np.uint64(64 - TIE_BITS))
+            tie[e] = np.uint16(pair >> np.uint64(64 - TIE_BITS))  # its edge_tie; the hash is needed below, too
             mixed = (pair ^ np.uint64(bits[e])) * np.uint64(0x9E3779B97F4A7C15)
             mixed ^= mixed >> np.uint64(31)
             if u < v:

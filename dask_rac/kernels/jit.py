@@ -14,7 +14,10 @@ R = TypeVar("R")
 
 def kernel(function: Callable[P, R]) -> Callable[P, R]:
     """Compile `function` on its first call; later processes load it from the cache."""
-    compiled: Callable[P, R] = numba.njit(nogil=True, cache=True, error_model="numpy")(function)
+    try:
+        compiled: Callable[P, R] = numba.njit(nogil=True, cache=True, error_model="numpy")(function)
+    except RuntimeError:  # no folder for the cache can be written to
+        compiled = numba.njit(nogil=True, error_model="numpy")(function)
     return compiled
 
 

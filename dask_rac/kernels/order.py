@@ -1,4 +1,4 @@
-"""The order in which pairs of clusters merge; every tie in the project is broken here.
+"""The order in which pairs of clusters merge; the finisher keeps to it as well.
 
 Pairs are compared by `(W, tie, |A| + |B|, hash64(lo, hi), lo, hi)`, smallest first.
 

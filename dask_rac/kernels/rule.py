@@ -20,12 +20,6 @@ def is_mean(code):
 
 
 @inlined
-def is_full(code):
-    """Whether clusters merge only where every pair has an edge."""
-    return code in (MEAN_FULL, MAX_FULL)
-
-
-@inlined
 def linkage_weight(rule, weight, count, pairs):
     """W, where `pairs` is the number of node pairs between the two clusters."""
     if rule.code == MEAN_ALL:
