@@ -174,14 +174,17 @@ def _load_matrix(matrix: Any, n_nodes: int | None, settings: Settings, team: Tea
         return "row {}, column {}".format(*(place[::-1] if turned else place))
 
     ids = id_dtype(n)
-    weight = _checked_weights(rows.data, settings, where)
+    weight = _as_weights(rows.data, where)
     indptr = np.pad(rows.indptr.astype(np.int64), (0, n - matrix.shape[0]), "edge")
     indices = np.require(rows.indices, ids, ["C", "W"])
     tie = np.empty(len(weight), np.uint16)
     spans = team.spans(indptr)
-    checks = team.run(ingest.check_rows, spans, indptr, indices, weight.view(np.int64), tie)
-    unsorted, diagonal, above, below = (sum(column) for column in list(zip(*checks, strict=True))[:4])
-    hashes = [np.array([check[side] for check in checks], np.uint64).sum() for side in (4, 5)]
+    checks = team.run(ingest.check_rows, spans, indptr, indices, weight, weight.view(np.int64), tie)
+    columns = list(zip(*checks, strict=True))
+    least, largest = float(np.min(columns[0])), float(np.max(columns[1]))
+    unsorted, diagonal, above, below = map(sum, columns[2:6])
+    hashes = np.array(columns[6:], np.uint64).sum(axis=1)  # wraps around, as the kernel's sums do
+    _check_weights(weight, least, largest, settings, where)
     if unsorted:
         return _load_matrix(_settled_rows(matrix.tocoo(), settings), n_nodes, settings, team, memory)
     full = above > 0 and below > 0
@@ -190,7 +193,7 @@ def _load_matrix(matrix: Any, n_nodes: int | None, settings: Settings, team: Tea
     if full and not diagonal:
         edges = np.empty(0, id_dtype(max(n, len(weight))))
         symmetric = Rows(indptr[:-1], indptr[1:], indices, weight, edges, tie)
-        return Graph(symmetric, ("tie",), float(weight.min()), float(weight.max()))
+        return Graph(symmetric, ("tie",), least, largest)
     source = np.repeat(np.arange(n, dtype=ids), np.diff(indptr))
     keep = source <= indices if full else slice(None)
     return _build_rows(n, (source[keep], indices[keep], weight[keep]), where, settings, team)
@@ -252,14 +255,25 @@ def _checked_ids(column: NDArray[Any], name: str, n_nodes: int | None, where: Wh
 
 def _checked_weights(column: NDArray[Any], settings: Settings, where: Where) -> NDArray[np.float64]:
     """A column of weights as finite floats, none below 0."""
+    weight = _as_weights(column, where)
+    if len(weight):
+        _check_weights(weight, float(weight.min()), float(weight.max()), settings, where)
+    return weight
+
+
+def _as_weights(column: NDArray[Any], where: Where) -> NDArray[np.float64]:
+    """A column of numbers as floats."""
     if not len(column):
         return np.empty(0)
     if column.dtype.kind not in "iuf":
         raise InputError(f"column 'weight' is {column.dtype}, not a number: make it float64")
     if column.dtype.kind in "iu" and column.max() > 2**53:
         refuse_rows(column > 2**53, "weight", "too large for a float", "scale the weights down", where, column)
-    weight = np.require(column, np.float64, ["C", "W"])
-    least, largest = float(weight.min()), float(weight.max())
+    return np.require(column, np.float64, ["C", "W"])
+
+
+def _check_weights(weight: NDArray[np.float64], least: float, largest: float, settings: Settings, where: Where) -> None:
+    """Raise unless all weights are finite and none is below 0."""
     if not (least >= 0 and largest < np.inf):
         refuse_rows(np.isnan(weight), "weight", "NaN", "drop or fill them", where)
         refuse_rows(
@@ -271,7 +285,6 @@ def _checked_weights(column: NDArray[Any], settings: Settings, where: Where) -> 
         raise InputError(
             f"column 'weight' reaches {largest}: {len(weight)} of them add up to infinity; scale them down"
         )
-    return weight
 
 
 def _settled_rows(matrix: sp.coo_array, settings: Settings) -> sp.csr_array:

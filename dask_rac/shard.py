@@ -132,7 +132,7 @@ class Space:
             self._array("first", after, ids, 0),
             self._array("second", after, ids, 0),
             self._array("offset", after + 1, np.int64, 0),
-            self._array("fate", 2 * before, ids, 0).reshape(before, 2),
+            self._array("fate", 2 * before, ids, 0),
         )
 
     def _array(self, name: str, length: int, dtype: Any, turn: int | None = None) -> NDArray[Any]:

@@ -169,3 +169,21 @@ def test_heights_never_fall_though_sums_are_rounded(linkage: str, missing: str |
     Z = found.to_scipy(join=True)
     assert hierarchy.is_valid_linkage(Z)
     assert hierarchy.is_monotonic(Z)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("linkage", ["average", "complete"])
+@pytest.mark.parametrize("weights", ["distance", "similarity"])
+@pytest.mark.parametrize("missing", ["ignore", "infinite", "number"])
+@pytest.mark.parametrize("values", [3, 1000])
+def test_where_the_finisher_takes_over_never_shows_in_large_graphs(
+    linkage: str, weights: str, missing: str, values: int
+) -> None:
+    edges = tangled_edges(100_000, 400_000, values, seed=values)
+    number = edges[2].max() if weights == "distance" else 0.0
+    options: dict[str, Any] = {"linkage": linkage, "weights": weights}
+    options["missing"] = number if missing == "number" else missing
+    expected = merge_set(dask_rac.cluster(edges, **options))
+    for hand_over in (0.1, 0.3):
+        with mock.patch.object(driver, "HAND_OVER", hand_over):
+            assert merge_set(dask_rac.cluster(edges, **options)) == expected

@@ -40,7 +40,7 @@ class Pairs(NamedTuple):
     first: Ids
     second: Ids  # -1 where the cluster did not merge
     offset: NDArray[np.int64]  # entries of the old rows before this one: where the new row may start
-    fate: Ids  # two columns: new position << 2 | fate, and size there
+    fate: Ids  # two for each old cluster: new position << 2 | fate, and the size there
 
 
 class Merges(NamedTuple):

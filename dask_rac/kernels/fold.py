@@ -13,7 +13,8 @@ from dask_rac.kernels.order import breaks_tie
 from dask_rac.kernels.rule import is_mean, linkage_weight
 from dask_rac.kernels.table import first_slot, table_size
 
-AHEAD = 4  # rows; near enough to stay in cache, far enough to have arrived
+# Rows ahead at which memory is asked for: where a row is, then the row, then the fates of its neighbours.
+WHERE, ROW, FATES = 8, 4, 2
 
 
 @inlined
@@ -49,18 +50,23 @@ def fold(rows, pairs, clusters, rule, out, span):
     went = np.empty(widest, neighbour.dtype)
     went_size = np.empty(widest, neighbour.dtype)
     for i in range(lo, hi):
-        if i + 2 * AHEAD < hi and second[i + 2 * AHEAD] >= 0:
-            b = second[i + 2 * AHEAD]
+        if i + WHERE < hi and second[i + WHERE] >= 0:
+            b = second[i + WHERE]
             prefetch_read(start, b)
             prefetch_read(stop, b)
-        if i + AHEAD < hi and second[i + AHEAD] >= 0:
-            b = second[i + AHEAD]
+        if i + ROW < hi and second[i + ROW] >= 0:
+            b = second[i + ROW]
             for e in range(start[b], stop[b], 8):
                 prefetch_read(neighbour, e)
                 prefetch_read(weight, e)
                 prefetch_read(tie, e)
                 if counts:
                     prefetch_read(count, e)
+        if i + FATES < hi:
+            for joins in range(2 if second[i + FATES] >= 0 else 1):
+                row = second[i + FATES] if joins else first[i + FATES]
+                for e in range(start[row], stop[row]):
+                    prefetch_read(fate, 2 * neighbour[e])
         mask = table_size(offset[i + 1] - offset[i]) - 1
         for e in range(end, end + offset[i + 1] - offset[i], 8):
             prefetch_write(out_neighbour, e)
@@ -74,7 +80,7 @@ def fold(rows, pairs, clusters, rule, out, span):
             begin = start[row]
             for e in range(begin, stop[row]):  # apart from the loop below, so that the cache misses overlap
                 v = neighbour[e]
-                went[e - begin], went_size[e - begin] = fate[v, 0], fate[v, 1]
+                went[e - begin], went_size[e - begin] = fate[2 * v], fate[2 * v + 1]
             for e in range(begin, stop[row]):
                 what, v = went[e - begin] & 3, went[e - begin] >> 2
                 if what == LEAVES or v == i:

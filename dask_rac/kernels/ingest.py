@@ -8,20 +8,23 @@ from dask_rac.kernels.table import first_slot, table_size
 
 
 @kernel
-def check_rows(indptr, indices, bits, tie, span):
+def check_rows(indptr, indices, weight, bits, tie, span):
     """Check rows `[lo, hi)` of a matrix and fill `tie`.
 
-    Returns how many entries do not come after the one before in their row, how many lie on the diagonal, above and
-    below it, and the sums of a hash over those above and below, which differ if the two triangles do. `bits` are the
-    weights' own.
+    Returns the smallest and the largest weight, NaN if there is one; how many entries do not come after the one before
+    in their row, how many lie on the diagonal, above and below it; and the sums of a hash over those above and below,
+    which differ if the two triangles do. `bits` are the weights' own.
     """
     lo, hi = span
+    least, largest = np.inf, -np.inf
     unsorted, diagonal, above, below = 0, 0, 0, 0
     sum_above, sum_below = np.uint64(0), np.uint64(0)
     for u in range(lo, hi):
         previous = -1
         for e in range(indptr[u], indptr[u + 1]):
-            v = indices[e]
+            v, w = indices[e], weight[e]
+            least = w if not w >= least else least
+            largest = w if not w <= largest else largest
             unsorted += v <= previous
             previous = v
             pair = hash64(u, v)
@@ -36,7 +39,7 @@ def check_rows(indptr, indices, bits, tie, span):
                 below += 1
             else:
                 diagonal += 1
-    return unsorted, diagonal, above, below, sum_above, sum_below
+    return least, largest, unsorted, diagonal, above, below, sum_above, sum_below
 
 
 @kernel

@@ -45,7 +45,7 @@ def match(clusters, rows, pairs, merged, merges, span):
         v = nearest[u]
         if v < 0:
             # By reducibility no later merge brings it below the ceiling: it leaves with all its edges.
-            fate[u, 0] = LEAVES
+            fate[2 * u] = LEAVES
             continue
         reciprocal = nearest[v] == u
         if reciprocal and v < u:
@@ -56,13 +56,13 @@ def match(clusters, rows, pairs, merged, merges, span):
             total = size[u] + size[v]
             entries += stop[v] - start[v]
             second[after], merged_size[after] = v, total
-            fate[u, 0], fate[u, 1] = after << 2 | LEADS, total
-            fate[v, 0], fate[v, 1] = after << 2 | JOINS, total
+            fate[2 * u], fate[2 * u + 1] = after << 2 | LEADS, total
+            fate[2 * v], fate[2 * v + 1] = after << 2 | JOINS, total
             left[found], right[found] = ids[u], ids[v]
             merge_height[found], merge_size[found] = height[u], total
             found += 1
         else:
             second[after], merged_size[after] = -1, size[u]
-            fate[u, 0], fate[u, 1] = after << 2 | STAYS, size[u]
+            fate[2 * u], fate[2 * u + 1] = after << 2 | STAYS, size[u]
         offset[after + 1] = entries
         after += 1
