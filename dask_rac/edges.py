@@ -79,9 +79,8 @@ def _array(column: Any, name: str) -> NDArray[Any]:
         array = np.asarray(column)
     except ValueError as error:
         raise InputError(f"column {name!r} is not one array: {error}") from error
-    refuse_rows(
-        np.ma.getmaskarray(column) if np.ma.isMaskedArray(column) else np.empty(0, bool), name, *NULL, plain_row
-    )
+    if np.ma.isMaskedArray(column):
+        refuse_rows(np.ma.getmaskarray(column), name, *NULL, plain_row)
     return array
 
 
