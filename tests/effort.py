@@ -2,7 +2,7 @@
 
 import os
 
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 EFFORT = {
     "suite": 1.0,
@@ -16,7 +16,11 @@ def load_profile() -> None:
     """Register all profiles and load the chosen one."""
     for name, effort in EFFORT.items():
         settings.register_profile(
-            name, deadline=None, derandomize=False, print_blob=True, max_examples=round(100 * effort)
+            name,
+            deadline=None,
+            print_blob=True,
+            max_examples=round(100 * effort),
+            suppress_health_check=[HealthCheck.too_slow],  # a busy machine is no fault of the strategy
         )
     settings.load_profile(PROFILE)
 
