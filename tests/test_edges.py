@@ -165,6 +165,19 @@ def test_self_loops_of_a_symmetric_matrix_are_dropped() -> None:
     assert found.merges["height"].tolist() == [1.0]
 
 
+@pytest.mark.parametrize("value", [np.nan, np.inf, -1.0])
+@pytest.mark.parametrize("form", ["csr", "csc", "coo"])
+def test_one_bad_weight_anywhere_in_a_matrix_is_found(value: float, form: str) -> None:
+    whole = (triangle() + triangle().T).tocoo()
+    for edge in (0, len(EDGES[0]) // 2, len(EDGES[0]) - 1):
+        u, v = EDGES[0][edge], EDGES[1][edge]
+        weight = whole.data.copy()
+        weight[((whole.row == u) & (whole.col == v)) | ((whole.row == v) & (whole.col == u))] = value
+        matrix = sp.coo_array((weight, (whole.row, whole.col)), shape=whole.shape).asformat(form)
+        with pytest.raises(dask_rac.InputError, match=r"column 'weight' is (NaN|infinite|negative) in 2 rows, first"):
+            dask_rac.cluster(matrix)
+
+
 def test_stored_zeros_are_edges() -> None:
     found = dask_rac.cluster(sp.csr_array(([0.0, 0.0], [1, 0], [0, 1, 2])))
     assert found.merges["height"].tolist() == [0.0]

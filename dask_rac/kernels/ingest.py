@@ -23,8 +23,8 @@ def check_rows(indptr, indices, weight, bits, tie, span):
         previous = -1
         for e in range(indptr[u], indptr[u + 1]):
             v, w = indices[e], weight[e]
-            least = w if not w >= least else least
-            largest = w if not w <= largest else largest
+            least = w if w < least or np.isnan(w) else least  # NaN stays: nothing is less
+            largest = w if w > largest or np.isnan(w) else largest
             unsorted += v <= previous
             previous = v
             pair = hash64(u, v)
