@@ -13,7 +13,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from dask_rac.config import EDGE_COLUMNS, Settings, id_dtype
-from dask_rac.errors import InputError, Where, plain_row, refuse_rows
+from dask_rac.errors import InputError, Where, plain_row, refuse_nulls, refuse_rows
 from dask_rac.kernels import ingest
 from dask_rac.kernels.arrays import Ids, Rows
 from dask_rac.shard import Team
@@ -21,7 +21,6 @@ from dask_rac.store import Columns, is_table, read_edges, table_edges
 
 BYTES_A_NODE = 96  # what a run keeps for each node, edges apart
 
-NULL = "null", "drop or fill them"
 BUILT = ("neighbour", "weight", "tie")  # what rows own that were built from edges
 
 EdgeColumns = tuple[Ids, Ids, NDArray[np.float64]]
@@ -80,7 +79,7 @@ def _array(column: Any, name: str) -> NDArray[Any]:
     except ValueError as error:
         raise InputError(f"column {name!r} is not one array: {error}") from error
     if np.ma.isMaskedArray(column):
-        refuse_rows(np.ma.getmaskarray(column), name, *NULL, plain_row)
+        refuse_nulls(np.ma.getmaskarray(column), name, plain_row)
     return array
 
 
@@ -92,7 +91,7 @@ def _frame_columns(frame: pd.DataFrame) -> Columns:
         column = frame[name]
         if isinstance(column, pd.DataFrame):
             raise InputError(f"the DataFrame has {column.shape[1]} columns {name!r}: keep one")
-        refuse_rows(column.isna().to_numpy(), name, *NULL, plain_row)
+        refuse_nulls(column.isna().to_numpy(), name, plain_row)
         columns[name] = column.to_numpy()
     return columns
 
@@ -237,7 +236,7 @@ def _checked_ids(column: NDArray[Any], name: str, n_nodes: int | None, where: Wh
     if not len(column):
         return np.empty(0, np.int64)
     if column.dtype.kind == "f":
-        refuse_rows(np.isnan(column), name, *NULL, where)
+        refuse_nulls(np.isnan(column), name, where)
         refuse_rows(column != np.floor(column), name, "not integral", "ids are 0, 1, 2, ...", where, column)
         refuse_rows(np.abs(column) >= 2.0**53, name, "too large for a float", "store ids as integers", where, column)
         column = column.astype(np.int64)

@@ -26,6 +26,11 @@ def refuse_rows(
         raise InputError(f"column {column!r} is {what} in {rows}{where(first)}{value}: {remedy}")
 
 
+def refuse_nulls(bad: NDArray[np.bool_], column: str, where: Where) -> None:
+    """Raise if any row of a column is null."""
+    refuse_rows(bad, column, "null", "drop or fill them", where)
+
+
 def plain_row(row: int) -> str:
     """Where a row is if the input has no files."""
     return f"row {row}"

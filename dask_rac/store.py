@@ -12,7 +12,7 @@ import pyarrow.dataset as ds
 from numpy.typing import NDArray
 
 from dask_rac.config import EDGE_COLUMNS
-from dask_rac.errors import InputError, Where, plain_row, refuse_rows
+from dask_rac.errors import InputError, Where, plain_row, refuse_nulls
 
 PARQUET_ENDINGS = (".parquet", ".parq", ".pq")
 
@@ -87,5 +87,5 @@ def _to_columns(table: pa.Table, where: Where) -> Columns:
     for name in EDGE_COLUMNS:
         column = table.column(name)
         if column.null_count:
-            refuse_rows(column.is_null().to_numpy(), name, "null", "drop or fill them", where)
+            refuse_nulls(column.is_null().to_numpy(), name, where)
     return {name: table.column(name).to_numpy() for name in EDGE_COLUMNS}

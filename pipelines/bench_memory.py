@@ -3,7 +3,7 @@
 Uniform points in three dimensions, each joined to its 15 nearest neighbours. Everything is compiled and memory is
 touched before anything is timed; times are the best of `--repeats`, taken in turn; ratios compare within this run.
 
-    python pipelines/bench_memory.py                          all of it, some ten minutes
+    python pipelines/bench_memory.py                          all of it, some seven minutes
     python pipelines/bench_memory.py --nodes 200000 --quick   without scikit-learn, igraph and the four-fold graph
 """
 
