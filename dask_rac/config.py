@@ -82,20 +82,30 @@ class RoundRecord:
     """The finisher."""
     finisher: bool = False
     """Whether this was the finisher."""
+    deferred: bool = False
+    """Whether the finisher was due and had no room, so that the round ran in its place."""
 
 
 @dataclass(frozen=True)
 class Event:
     """What a run is doing, for whoever watches."""
 
-    stage: Literal["compile", "load", "round", "finisher", "done"]
-    """What begins now; for "round", what has just ended."""
+    stage: Literal["compile", "load", "scan", "ingest", "tasks", "round", "rest", "finisher", "verify", "cut", "done"]
+    """What begins now; for "round", what has just ended; for "tasks", what is under way."""
     n_nodes: int = 0
     """Nodes of the graph, 0 before it is known."""
     merges: int = 0
     """Merges done so far."""
     record: RoundRecord | None = None
     """The round that has just ended."""
+    done: int = 0
+    """Tasks done of the step under way, out of core."""
+    total: int = 0
+    """Tasks of the step under way."""
+    seconds: float = 0.0
+    """What the round took, out of core."""
+    bytes: int = 0
+    """What the round read and wrote, out of core."""
 
 
 Progress = Callable[[Event], None]

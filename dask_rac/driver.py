@@ -1,5 +1,6 @@
 """The loop: rounds until nothing is left to merge, the finisher where rounds stop paying."""
 
+import math
 from dataclasses import dataclass, replace
 from functools import cache
 from time import perf_counter
@@ -14,11 +15,11 @@ from numpy.typing import NDArray
 from dask_rac.config import HAND_OVER, Event, Progress, RoundRecord, Settings, checked_settings
 from dask_rac.edges import Graph, load_graph
 from dask_rac.errors import InputError
-from dask_rac.kernels.arrays import Merges, Rows, part
+from dask_rac.kernels.arrays import Merges, Rows, Rule, part
 from dask_rac.kernels.forest import tree_hashes, unite
 from dask_rac.kernels.tree import raise_heights
 from dask_rac.rounds import Components, Tree, boruvka_round, finisher_round, reciprocal_round
-from dask_rac.shard import Space, Team, first_shard, needs_counts, rule_of
+from dask_rac.shard import Shard, Space, Team, first_shard, needs_counts, rule_of
 
 
 @dataclass(frozen=True)
@@ -28,6 +29,27 @@ class Outcome:
     merges: Merges
     round: NDArray[np.int32]
     records: list[RoundRecord]
+
+
+@dataclass(frozen=True)
+class Start:
+    """Where rounds in memory begin: at single nodes, or where rounds out of core have led."""
+
+    shard: Shard
+    space: Space
+    rule: Rule
+    round: int = 0
+    """Rounds done before."""
+    merged: int = 0
+    """Merges done before."""
+    nodes: int = 0
+    """Nodes of the graph, where they are more than the clusters."""
+    pays: bool = True
+    """Whether the last round merged enough for another one."""
+    finisher_edges: float = math.inf
+    """The most edges for which the finisher has room; above, rounds go on."""
+    nearest_seconds: float = 0.0
+    """What finding the first nearest took."""
 
 
 def new_team() -> Team:
@@ -66,46 +88,53 @@ def run(graph: Graph, settings: Settings, team: Team, report: Progress, hand_ove
     if settings.linkage == "single":
         outcome = _span_forest(graph.rows, settings, team, report)
     else:
-        outcome = _merge_rounds(graph, settings, team, report, HAND_OVER if hand_over is None else hand_over)
+        outcome = _merge_nodes(graph, settings, team, report, HAND_OVER if hand_over is None else hand_over)
     merges = outcome.merges
     raise_heights(merges.left, merges.right, merges.height, np.full(len(graph.rows.start), -np.inf))
     merges.height[:] = settings.sign * merges.height + 0.0  # no minus zero
     return outcome
 
 
-def _merge_rounds(graph: Graph, settings: Settings, team: Team, report: Progress, hand_over: float) -> Outcome:
-    """Average and complete linkage: rounds of reciprocal pairs, then the finisher."""
-    n = len(graph.rows.start)
+def _merge_nodes(graph: Graph, settings: Settings, team: Team, report: Progress, hand_over: float) -> Outcome:
+    """Average and complete linkage, from single nodes on."""
     rule = rule_of(settings)
     space = Space(graph.rows, graph.spare, needs_counts(rule))
-    merges, when = _room(n, graph.rows.neighbour.dtype)
-    records: list[RoundRecord] = []
-    found = 0
     started = perf_counter()
     shard = first_shard(space, rule, team)
-    nearest_seconds = perf_counter() - started
-    pays = True
+    start = Start(shard, space, rule, nearest_seconds=perf_counter() - started)
+    return merge_rounds(start, settings, team, report, hand_over)
+
+
+def merge_rounds(start: Start, settings: Settings, team: Team, report: Progress, hand_over: float) -> Outcome:
+    """Rounds of reciprocal pairs, then the finisher."""
+    shard, rule, pays = start.shard, start.rule, start.pays
+    n = len(shard.clusters.ids)
+    merges, when = _room(n, shard.clusters.ids.dtype)
+    records: list[RoundRecord] = []
+    found = 0
     while True:
         rest = part(merges, found, None)
-        if pays:
-            after, record = reciprocal_round(shard, rule, space, team, rest)
-            if after is None:
-                break
-            shard = after
-        else:
-            report(Event("finisher", n, found))
+        due = settings.finisher and not pays
+        if due and shard.entries // 2 <= start.finisher_edges:
+            report(Event("finisher", start.nodes or n, start.merged + found))
             record = finisher_round(shard, rule, rest)
             if not record.merges:
                 break
+        else:
+            after, record = reciprocal_round(shard, rule, start.space, team, rest)
+            if after is None:
+                break
+            shard, record = after, replace(record, deferred=due)
         rule = rule._replace(scale=1.0)
-        record = replace(record, round=len(records) + 1, nearest_seconds=0.0 if records else nearest_seconds)
+        number = start.round + len(records) + 1
+        record = replace(record, round=number, nearest_seconds=0.0 if records else start.nearest_seconds)
         records.append(record)
         when[found : found + record.merges] = record.round
         found += record.merges
-        report(Event("round", n, found, record))
+        report(Event("round", start.nodes or n, start.merged + found, record))
         if record.finisher:
             break
-        pays = not settings.finisher or record.merges >= hand_over * record.clusters
+        pays = record.merges >= hand_over * record.clusters
     return Outcome(part(merges, None, found), when[:found], records)
 
 

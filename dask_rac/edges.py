@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from os import PathLike
 from typing import Any
 
@@ -12,18 +12,25 @@ import pandas as pd
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from dask_rac.checks import (
+    EdgeColumns,
+    as_weights,
+    check_weights,
+    checked_ids,
+    checked_weights,
+    describe_conflict,
+    duplicates_policy,
+)
 from dask_rac.config import EDGE_COLUMNS, Settings, id_dtype
-from dask_rac.errors import InputError, Where, plain_row, refuse_nulls, refuse_rows
+from dask_rac.errors import InputError, Where, plain_row, refuse_nulls
 from dask_rac.kernels import ingest
-from dask_rac.kernels.arrays import Ids, Rows
+from dask_rac.kernels.arrays import Rows
 from dask_rac.shard import Team
-from dask_rac.store import Columns, is_table, read_edges, table_edges
+from dask_rac.store.edges import Columns, is_table, read_edges, table_edges
 
 BYTES_A_NODE = 96  # what a run keeps for each node, edges apart
 
 BUILT = ("neighbour", "weight", "tie")  # what rows own that were built from edges
-
-EdgeColumns = tuple[Ids, Ids, NDArray[np.float64]]
 
 
 @dataclass(frozen=True)
@@ -114,8 +121,8 @@ def _load_columns(
     lengths = {name: np.shape(column) for name, column in columns.items()}
     if len(set(lengths.values())) > 1 or any(len(shape) != 1 for shape in lengths.values()):
         raise InputError(f"source, target and weight must be three columns of one length, not {lengths}")
-    ends = [_checked_ids(columns[name], name, n_nodes, where) for name in EDGE_COLUMNS[:2]]
-    weight = _checked_weights(columns["weight"], settings, where)
+    ends = [checked_ids(columns[name], name, n_nodes, where) for name in EDGE_COLUMNS[:2]]
+    weight = checked_weights(columns["weight"], settings, where)
     largest = max((int(column.max()) for column in ends if len(column)), default=-1)
     n = largest + 1 if n_nodes is None else int(n_nodes)
     what = f"ids up to {largest} are" if n_nodes is None else f"n_nodes={n_nodes} is"
@@ -129,7 +136,7 @@ def _build_rows(n: int, columns: EdgeColumns, where: Where, settings: Settings, 
     """Rows of checked edges: both directions, no self loop, no parallel edge."""
     source, target, weight = columns
     degree = np.zeros(n, np.int64)
-    loops = ingest.count_degrees(source, target, degree)
+    loops = ingest.count_degrees(source, target, degree, (0, n))
     stop = np.cumsum(degree)
     start = stop - degree
     entries = int(stop[-1]) if n else 0
@@ -141,15 +148,17 @@ def _build_rows(n: int, columns: EdgeColumns, where: Where, settings: Settings, 
         np.empty(0, id_dtype(max(n, entries))),
         np.empty(entries, np.uint16),
     )
-    spans = team.spans(np.append(start, entries))
-    team.run(ingest.scatter, spans, (source, target, weight), rows.stop, rows.neighbour, rows.weight)
-    if sum(team.run(ingest.unify, spans, rows)):
-        keep = source != target
-        ends = np.minimum(source, target)[keep], np.maximum(source, target)[keep]
-        settled = _settle_duplicates(
-            (*ends, weight[keep]), settings.duplicates, lambda e: where(np.flatnonzero(keep)[e])
-        )
-        return replace(_build_rows(n, settled, where, settings, team), loops=loops)
+    spans = [(lo, hi, 0) for lo, hi in team.spans(np.append(start, entries))]
+    team.run(ingest.scatter, spans, columns, rows.stop, rows.neighbour, rows.weight)
+    if any(conflicts for conflicts, _, _ in team.run(ingest.unify, spans, rows)):
+        if settings.duplicates == "error":
+            keep = source != target
+            ends = np.minimum(source, target)[keep], np.maximum(source, target)[keep]
+            raise InputError(describe_conflict((*ends, weight[keep]), lambda e: where(np.flatnonzero(keep)[e])))
+        rows.stop[:] = start
+        team.run(ingest.scatter, spans, columns, rows.stop, rows.neighbour, rows.weight)
+        least, largest = zip(*team.run(ingest.settle, spans, rows, duplicates_policy(settings)), strict=True)
+        return Graph(rows, BUILT, min(least), max(largest), loops)
     outer = weight if not loops else weight[source != target]
     if not len(outer):
         return Graph(rows, BUILT, np.inf, -np.inf, loops)
@@ -172,7 +181,7 @@ def _load_matrix(matrix: Any, n_nodes: int | None, settings: Settings, team: Tea
         return "row {}, column {}".format(*(place[::-1] if turned else place))
 
     ids = id_dtype(n)
-    weight = _as_weights(rows.data, where)
+    weight = as_weights(rows.data, where)
     indptr = np.pad(rows.indptr.astype(np.int64), (0, n - matrix.shape[0]), "edge")
     indices = np.require(rows.indices, ids, ["C", "W"])
     tie = np.empty(len(weight), np.uint16)
@@ -182,7 +191,7 @@ def _load_matrix(matrix: Any, n_nodes: int | None, settings: Settings, team: Tea
     least, largest = float(np.min(columns[0])), float(np.max(columns[1]))
     unsorted, diagonal, above, below = map(sum, columns[2:6])
     hashes = np.array(columns[6:], np.uint64).sum(axis=1)  # wraps around, as the kernel's sums do
-    _check_weights(weight, least, largest, settings, where)
+    check_weights(weight, least, largest, settings, where)
     if unsorted:
         return _load_matrix(_settled_rows(matrix.tocoo(), settings), n_nodes, settings, team, memory)
     full = above > 0 and below > 0
@@ -231,64 +240,10 @@ def _check_memory(n: int, memory: int, what: str) -> None:
         )
 
 
-def _checked_ids(column: NDArray[Any], name: str, n_nodes: int | None, where: Where) -> NDArray[np.integer]:
-    """A column of ids as integers."""
-    if not len(column):
-        return np.empty(0, np.int64)
-    if column.dtype.kind == "f":
-        refuse_nulls(np.isnan(column), name, where)
-        refuse_rows(column != np.floor(column), name, "not integral", "ids are 0, 1, 2, ...", where, column)
-        refuse_rows(np.abs(column) >= 2.0**53, name, "too large for a float", "store ids as integers", where, column)
-        column = column.astype(np.int64)
-    if column.dtype.kind not in "iu":
-        raise InputError(f"column {name!r} is {column.dtype}, not integer: number the nodes 0, 1, 2, ...")
-    if column.min() < 0:
-        refuse_rows(column < 0, name, "negative", "ids are 0, 1, 2, ...", where, column)
-    limit = 2**62 if n_nodes is None else n_nodes
-    if column.max() >= limit:
-        remedy = "number the nodes 0, 1, 2, ..." if n_nodes is None else "raise n_nodes or drop these edges"
-        refuse_rows(column >= limit, name, f"at or beyond {limit}", remedy, where, column)
-    return column
-
-
-def _checked_weights(column: NDArray[Any], settings: Settings, where: Where) -> NDArray[np.float64]:
-    """A column of weights as finite floats, none below 0."""
-    weight = _as_weights(column, where)
-    if len(weight):
-        _check_weights(weight, float(weight.min()), float(weight.max()), settings, where)
-    return weight
-
-
-def _as_weights(column: NDArray[Any], where: Where) -> NDArray[np.float64]:
-    """A column of numbers as floats."""
-    if not len(column):
-        return np.empty(0)
-    if column.dtype.kind not in "iuf":
-        raise InputError(f"column 'weight' is {column.dtype}, not a number: make it float64")
-    if column.dtype.kind in "iu" and column.max() > 2**53:
-        refuse_rows(column > 2**53, "weight", "too large for a float", "scale the weights down", where, column)
-    return np.require(column, np.float64, ["C", "W"])
-
-
-def _check_weights(weight: NDArray[np.float64], least: float, largest: float, settings: Settings, where: Where) -> None:
-    """Raise unless all weights are finite and none is below 0."""
-    if not (least >= 0 and largest < np.inf):
-        refuse_rows(np.isnan(weight), "weight", "NaN", "drop or fill them", where)
-        refuse_rows(
-            np.isinf(weight), "weight", "infinite", "drop these edges: a pair without one is missing", where, weight
-        )
-        what = "distances" if settings.weights == "distance" else "similarities"
-        refuse_rows(weight < 0, "weight", "negative", f"{what} are 0 or more", where, weight)
-    if largest * 2.0 * len(weight) == np.inf:
-        raise InputError(
-            f"column 'weight' reaches {largest}: {len(weight)} of them add up to infinity; scale them down"
-        )
-
-
 def _settled_rows(matrix: sp.coo_array, settings: Settings) -> sp.csr_array:
     """Sorted rows of entries that are given more than once."""
     row, column, weight = _settle_duplicates(
-        (matrix.row, matrix.col, _checked_weights(matrix.data, settings, _plain_entry)),
+        (matrix.row, matrix.col, checked_weights(matrix.data, settings, _plain_entry)),
         settings.duplicates,
         _plain_entry,
     )
@@ -312,28 +267,12 @@ def _settle_duplicates(columns: EdgeColumns, policy: str, where: Where) -> EdgeC
     last = np.append(first[1:], len(source)) - 1
     differ = weight[first] != weight[last]
     if policy == "error" and differ.any():
-        raise InputError(_describe_conflict(columns, int(np.count_nonzero(differ)), where))
+        raise InputError(describe_conflict(columns, where))
     settled = weight[last] if policy == "max" else weight[first]
     if policy == "mean" and differ.any():
         total = np.add.reduceat(weight, first)
         settled = np.where(differ, total / (last - first + 1), settled)
     return source[first], target[first], settled
-
-
-def _describe_conflict(columns: EdgeColumns, edges: int, where: Where) -> str:
-    """Which row is the first to give an edge another weight than before."""
-    source, target, weight = columns
-    order = np.lexsort((target, source))
-    new = np.append(True, (np.diff(source[order]) != 0) | (np.diff(target[order]) != 0))
-    earliest = order[np.maximum.accumulate(np.where(new, np.arange(len(order)), 0))]
-    differ = weight[order] != weight[earliest]
-    at = np.argmin(order[differ])
-    row, earlier = int(order[differ][at]), int(earliest[differ][at])
-    return (
-        f"column 'weight' has two values for {edges} edge{'s' * (edges > 1)}, first {source[row]}-{target[row]}: "
-        f"{weight[earlier]} in {where(earlier)}, {weight[row]} in {where(row)}; choose duplicates='min', 'max' or "
-        "'mean'"
-    )
 
 
 def _refuse_asymmetry(

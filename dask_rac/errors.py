@@ -34,3 +34,19 @@ def refuse_nulls(bad: NDArray[np.bool_], column: str, where: Where) -> None:
 def plain_row(row: int) -> str:
     """Where a row is if the input has no files."""
     return f"row {row}"
+
+
+class StoreError(RuntimeError):
+    """A store that cannot be used as it is; the message says what to do."""
+
+
+class DamagedStoreError(StoreError):
+    """A file of a store is missing or is not what was written."""
+
+
+class StoreInUseError(StoreError):
+    """Another run works on the store."""
+
+
+class ResourceError(RuntimeError):
+    """Too little memory or disk, or no workers; the message says which setting would do."""

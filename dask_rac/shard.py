@@ -169,7 +169,8 @@ def first_shard(space: Space, rule: Rule, team: Team) -> Shard:
     n = len(rows.start)
     clusters = space.clusters(n)
     clusters.ids[:], clusters.size[:] = np.arange(n), 1
-    team.run(find_nearest, team.spans(offsets(rows)), rows, clusters, rule)
+    spans = [(lo, hi, 0) for lo, hi in team.spans(offsets(rows))]
+    team.run(find_nearest, spans, rows, clusters, rule)
     return Shard(rows, clusters)
 
 
@@ -193,7 +194,7 @@ def fold_shard(shard: Shard, found: Match, rule: Rule, space: Space, team: Team)
     """Fold the rows of each pair into one."""
     offset = found.pairs.offset
     rows = space.rows(len(offset) - 1, int(offset[-1]))
-    spans = [(lo, hi, int(offset[lo])) for lo, hi in team.spans(offset)]
+    spans = [(lo, hi, int(offset[lo]), 0) for lo, hi in team.spans(offset)]
     team.run(fold, spans, shard.rows, found.pairs, found.clusters, rule, rows)
     return Shard(rows, found.clusters)
 

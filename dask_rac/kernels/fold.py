@@ -28,13 +28,17 @@ def widest_row(offset, lo, hi):
 
 @kernel
 def fold(rows, pairs, clusters, rule, out, span):
-    """Write new rows `[lo, hi)` of `span = lo, hi, end` from `end` on, and their nearest; returns where they end."""
+    """Write new rows `[lo, hi)` of `span = lo, hi, end, base` from `end` on, and their nearest.
+
+    Returns where they end, and how many of their entries point to a later cluster: half of all, over all rows.
+    New row `i` is cluster `base + i` of all; of `clusters`, ids and sizes are those of all.
+    """
     # Arrays leave their tuples before the loops: taken out inside, each would be counted as a reference.
     start, stop, neighbour, weight, count, tie = rows
     first, second, offset, fate = pairs
     ids, size, nearest, height = clusters
     out_start, out_stop, out_neighbour, out_weight, out_count, out_tie = out
-    lo, hi, end = span
+    lo, hi, end, base = span
     scale = rule.scale
     counts, counted = len(count) > 0, len(out_count) > 0
     means = is_mean(rule.code)
@@ -49,6 +53,7 @@ def fold(rows, pairs, clusters, rule, out, span):
     used = np.empty(widest + 1, np.int64)
     went = np.empty(widest, neighbour.dtype)
     went_size = np.empty(widest, neighbour.dtype)
+    later = 0
     for i in range(lo, hi):
         if i + WHERE < hi and second[i + WHERE] >= 0:
             b = second[i + WHERE]
@@ -83,7 +88,7 @@ def fold(rows, pairs, clusters, rule, out, span):
                 went[e - begin], went_size[e - begin] = fate[2 * v], fate[2 * v + 1]
             for e in range(begin, stop[row]):
                 what, v = went[e - begin] & 3, went[e - begin] >> 2
-                if what == LEAVES or v == i:
+                if what == LEAVES or v == base + i:
                     continue
                 slot = first_slot(v, mask)
                 while key[slot] != v and key[slot] != -1:
@@ -111,32 +116,32 @@ def fold(rows, pairs, clusters, rule, out, span):
             if counted:
                 key_count[slot] = 0
             key_weight[2 * slot], key_weight[2 * slot + 1] = empty, empty
-            w = linkage_weight(rule, x, c, np.float64(size[i]) * key_size[slot])
+            w = linkage_weight(rule, x, c, np.float64(size[base + i]) * key_size[slot])
             if w == np.inf:  # a pair is missing, and will be in every union
                 continue
             out_neighbour[end], out_weight[end], out_tie[end] = v, x, t
             if counted:
                 out_count[end] = c
             end += 1
-            if w <= best and (w < best or t < best_tie or (t == best_tie and breaks_tie(ids, size, i, v, who))):
+            later += v > base + i
+            if w <= best and (w < best or t < best_tie or (t == best_tie and breaks_tie(ids, size, base + i, v, who))):
                 best, best_tie, who = w, t, v
         out_stop[i] = end
         nearest[i], height[i] = who if best <= rule.ceiling else -1, best
-    return end
+    return end, later
 
 
 @kernel
 def find_nearest(rows, clusters, rule, span):
-    """The nearest of single nodes, rows `[lo, hi)`, before the first round."""
+    """The nearest of single nodes before the first round: rows `[lo, hi)`, of which row `i` is node `base + i`."""
     start, stop, neighbour, weight, _, tie = rows
     ids, size, nearest, height = clusters
-    lo, hi = span
+    lo, hi, base = span
     for i in range(lo, hi):
         best, best_tie, who = np.inf, np.uint16(0), -1
         for e in range(start[i], stop[i]):
             w = linkage_weight(rule, rule.scale * weight[e], 1, 1.0)
-            if w <= best and (
-                w < best or tie[e] < best_tie or (tie[e] == best_tie and breaks_tie(ids, size, i, neighbour[e], who))
-            ):
-                best, best_tie, who = w, tie[e], neighbour[e]
+            v, t = neighbour[e], tie[e]
+            if w <= best and (w < best or t < best_tie or (t == best_tie and breaks_tie(ids, size, base + i, v, who))):
+                best, best_tie, who = w, t, v
         nearest[i], height[i] = who if best <= rule.ceiling else -1, best

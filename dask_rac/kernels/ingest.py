@@ -2,9 +2,11 @@
 
 import numpy as np
 
-from dask_rac.kernels.jit import kernel
+from dask_rac.kernels.jit import inlined, kernel
 from dask_rac.kernels.order import TIE_BITS, edge_tie, hash64
 from dask_rac.kernels.table import first_slot, table_size
+
+KEEP_LEAST, KEEP_LARGEST, KEEP_MEAN = 0, 1, 2  # what becomes of an edge given with several weights
 
 
 @kernel
@@ -42,46 +44,94 @@ def check_rows(indptr, indices, weight, bits, tie, span):
     return least, largest, unsorted, diagonal, above, below, sum_above, sum_below
 
 
+@inlined
+def block_of(u, v, owner, shift, shards):
+    """The block of an edge: the pair of shards that own its ends, the smaller one first, row by row."""
+    a, b = owner[u >> shift], owner[v >> shift]
+    i, j = min(a, b), max(a, b)
+    return i * shards - i * (i - 1) // 2 + j - i
+
+
 @kernel
-def count_degrees(source, target, degree):
-    """Add up the entries of every node, self loops apart; returns the number of self loops."""
+def count_blocks(source, target, owner, counts, grid):
+    """Add up the edges of each block, self loops apart; `owner` has a shard for each `2 ** shift` ids."""
+    shift, shards = grid
+    for e in range(len(source)):
+        if source[e] != target[e]:
+            counts[block_of(source[e], target[e], owner, shift, shards)] += 1
+
+
+@kernel
+def fill_blocks(edges, owner, at, out, grid):
+    """Write every edge to its block, from `at` on, self loops apart."""
+    source, target, weight = edges
+    out_source, out_target, out_weight = out
+    shift, shards = grid
+    for e in range(len(source)):
+        u, v = source[e], target[e]
+        if u != v:
+            block = block_of(u, v, owner, shift, shards)
+            k = at[block]
+            out_source[k], out_target[k], out_weight[k] = u, v, weight[e]
+            at[block] = k + 1
+
+
+@kernel
+def count_ids(column, bins, shift):
+    """Add up how often the ids of each bin of `2 ** shift` occur."""
+    for e in range(len(column)):
+        bins[column[e] >> shift] += 1
+
+
+@kernel
+def count_degrees(source, target, degree, span):
+    """Add up the entries of nodes `[lo, hi)`, self loops apart; returns the number of self loops."""
+    lo, hi = span
     loops = 0
     for e in range(len(source)):
         u, v = source[e], target[e]
         if u == v:
             loops += 1
-        else:
-            degree[u] += 1
-            degree[v] += 1
+            continue
+        if lo <= u < hi:
+            degree[u - lo] += 1
+        if lo <= v < hi:
+            degree[v - lo] += 1
     return loops
 
 
 @kernel
 def scatter(edges, stop, neighbour, weight, span):
-    """Write every edge into those of its two rows that lie in `[lo, hi)`; `stop` starts as the rows' start."""
+    """Write every edge into those of its two rows that lie in `[lo, hi)`.
+
+    `stop` starts as the rows' start, of node `base` first.
+    """
     source, target, edge_weight = edges
-    lo, hi = span
+    lo, hi, base = span
     for e in range(len(source)):
         u, v = source[e], target[e]
         if u == v:
             continue
         if lo <= u < hi:
-            neighbour[stop[u]], weight[stop[u]] = v, edge_weight[e]
-            stop[u] += 1
+            at = stop[u - base]
+            neighbour[at], weight[at] = v, edge_weight[e]
+            stop[u - base] = at + 1
         if lo <= v < hi:
-            neighbour[stop[v]], weight[stop[v]] = u, edge_weight[e]
-            stop[v] += 1
+            at = stop[v - base]
+            neighbour[at], weight[at] = u, edge_weight[e]
+            stop[v - base] = at + 1
 
 
 @kernel
 def unify(rows, span):
-    """Make parallel edges of rows `[lo, hi)` one, in place, and fill `tie`.
+    """Make parallel edges of rows `[lo, hi)` one, in place, and fill `tie`; row `i` is node `base + i`.
 
-    Returns in how many entries an edge comes with another weight than before; the rows are then of no use.
+    Returns in how many entries an edge comes with another weight than before, and one such entry's row and neighbour;
+    the rows are then of no use.
     """
     start, stop, neighbour, weight, _, tie = rows
-    lo, hi = span
-    widest, conflicts = 0, 0
+    lo, hi, base = span
+    widest, conflicts, one, other = 0, 0, -1, -1
     for u in range(lo, hi):
         widest = max(widest, stop[u] - start[u])
     key = np.full(table_size(widest), -1, neighbour.dtype)
@@ -96,11 +146,79 @@ def unify(rows, span):
                 slot = (slot + 1) & mask
             if key[slot] == -1:
                 key[slot], key_weight[slot], used[end - start[u]] = v, w, slot
-                neighbour[end], weight[end], tie[end] = v, w, edge_tie(u, v)
+                neighbour[end], weight[end], tie[end] = v, w, edge_tie(base + u, v)
                 end += 1
-            else:
-                conflicts += key_weight[slot] != w
+            elif key_weight[slot] != w:
+                if not conflicts:
+                    one, other = base + u, v
+                conflicts += 1
         for k in range(end - start[u]):
             key[used[k]] = -1
         stop[u] = end
-    return conflicts
+    return conflicts, one, other
+
+
+@kernel
+def settle(rows, policy, span):
+    """As `unify`, where an edge may come with several weights: the least, the largest, or the mean of them all.
+
+    Returns the smallest and the largest weight that stay.
+    """
+    start, stop, neighbour, weight, _, tie = rows
+    lo, hi, base = span
+    smallest, largest = np.inf, -np.inf
+    for u in range(lo, hi):
+        order = start[u] + np.argsort(neighbour[start[u] : stop[u]], kind="mergesort")
+        ends, weights = neighbour[order], weight[order]
+        end, first = start[u], 0
+        while first < len(ends):
+            last = first
+            while last < len(ends) and ends[last] == ends[first]:
+                last += 1
+            given = np.sort(weights[first:last])  # so that the order of the rows does not show
+            value = given[len(given) - 1] if policy == KEEP_LARGEST else given[0]
+            if policy == KEEP_MEAN and given[0] != given[len(given) - 1]:
+                total = 0.0
+                for w in given:
+                    total += w
+                value = total / len(given)
+            neighbour[end], weight[end], tie[end] = ends[first], value, edge_tie(base + u, ends[first])
+            smallest, largest = min(smallest, value), max(largest, value)
+            end += 1
+            first = last
+        stop[u] = end
+    return smallest, largest
+
+
+@kernel
+def fill_ties(rows, ids):
+    """Fill `tie` of the rows of single nodes, whose neighbours are nodes as well."""
+    start, stop, neighbour, _, _, tie = rows
+    for i in range(len(start)):
+        for e in range(start[i], stop[i]):
+            tie[e] = edge_tie(ids[i], neighbour[e])
+
+
+@kernel
+def close_gaps(rows):
+    """Move rows together, in place; returns how many entries there are."""
+    start, stop, neighbour, weight, _, tie = rows
+    end = 0
+    for i in range(len(start)):
+        begin = end
+        for e in range(start[i], stop[i]):
+            neighbour[end], weight[end], tie[end] = neighbour[e], weight[e], tie[e]
+            end += 1
+        start[i], stop[i] = begin, end
+    return end
+
+
+@kernel
+def count_later(rows, base):
+    """How many entries point to a later node; row `i` is node `base + i`."""
+    start, stop, neighbour, _, _, _ = rows
+    later = 0
+    for i in range(len(start)):
+        for e in range(start[i], stop[i]):
+            later += neighbour[e] > base + i
+    return later

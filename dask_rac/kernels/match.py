@@ -66,3 +66,57 @@ def match(clusters, rows, pairs, merged, merges, span):
             fate[2 * u], fate[2 * u + 1] = after << 2 | STAYS, size[u]
         offset[after + 1] = entries
         after += 1
+
+
+@kernel
+def tell_fates(nearest, ids, size, merged, fate, span):
+    """Write what became of clusters `[lo, hi)` to `fate`, and the `merged` ids and sizes from position `after` on.
+
+    As `match`, for whoever needs no pairs; a pair that joins out of the range is told by the range of its leader.
+    """
+    merged_ids, merged_size = merged
+    lo, hi, after = span
+    for u in range(lo, hi):
+        if u + AHEAD < hi and nearest[u + AHEAD] >= 0:
+            v = nearest[u + AHEAD]
+            prefetch_read(nearest, v)
+            prefetch_read(size, v)
+        v = nearest[u]
+        if v < 0:
+            fate[2 * u] = LEAVES
+            continue
+        reciprocal = nearest[v] == u
+        if reciprocal and v < u:
+            continue
+        total = size[u] + size[v] if reciprocal else size[u]
+        merged_ids[after], merged_size[after] = ids[u], total
+        fate[2 * u], fate[2 * u + 1] = after << 2 | (LEADS if reciprocal else STAYS), total
+        if reciprocal:
+            fate[2 * v], fate[2 * v + 1] = after << 2 | JOINS, total
+        after += 1
+    return after
+
+
+@kernel
+def weigh_leaders(nearest, length, bins, counts, span):
+    """What clusters `[lo, hi)` with rows of these lengths come to, by bins of `width` old positions.
+
+    `bins` gets the entries that go to leaders there, `counts` the clusters that stay or lead there. Returns how many
+    are live, how many merges they lead, and how many nearest must be found anew.
+    """
+    lo, hi, width = span
+    live, merges, updates = 0, 0, 0
+    for u in range(lo, hi):
+        if u + AHEAD < hi and nearest[u + AHEAD] >= 0:
+            prefetch_read(nearest, nearest[u + AHEAD])
+        v = nearest[u]
+        if v < 0:
+            continue
+        live += 1
+        reciprocal = nearest[v] == u
+        joins = reciprocal and v < u
+        bins[(v if joins else u) // width] += length[u - lo]
+        counts[u // width] += not joins
+        merges += reciprocal and u < v
+        updates += not reciprocal and nearest[nearest[v]] == v
+    return live, merges, updates

@@ -1,0 +1,89 @@
+"""Checks that every input goes through, block by block or whole."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dask_rac.config import Settings
+from dask_rac.errors import InputError, Where, refuse_nulls, refuse_rows
+from dask_rac.kernels import ingest
+from dask_rac.kernels.arrays import Ids
+
+EdgeColumns = tuple[Ids, Ids, NDArray[np.float64]]
+
+
+def checked_ids(column: NDArray[Any], name: str, n_nodes: int | None, where: Where) -> NDArray[np.integer]:
+    """A column of ids as integers."""
+    if not len(column):
+        return np.empty(0, np.int64)
+    if column.dtype.kind == "f":
+        refuse_nulls(np.isnan(column), name, where)
+        refuse_rows(column != np.floor(column), name, "not integral", "ids are 0, 1, 2, ...", where, column)
+        refuse_rows(np.abs(column) >= 2.0**53, name, "too large for a float", "store ids as integers", where, column)
+        column = column.astype(np.int64)
+    if column.dtype.kind not in "iu":
+        raise InputError(f"column {name!r} is {column.dtype}, not integer: number the nodes 0, 1, 2, ...")
+    if column.min() < 0:
+        refuse_rows(column < 0, name, "negative", "ids are 0, 1, 2, ...", where, column)
+    limit = 2**62 if n_nodes is None else n_nodes
+    if column.max() >= limit:
+        remedy = "number the nodes 0, 1, 2, ..." if n_nodes is None else "raise n_nodes or drop these edges"
+        refuse_rows(column >= limit, name, f"at or beyond {limit}", remedy, where, column)
+    return column
+
+
+def checked_weights(column: NDArray[Any], settings: Settings, where: Where) -> NDArray[np.float64]:
+    """A column of weights as finite floats, none below 0."""
+    weight = as_weights(column, where)
+    if len(weight):
+        check_weights(weight, float(weight.min()), float(weight.max()), settings, where)
+    return weight
+
+
+def as_weights(column: NDArray[Any], where: Where) -> NDArray[np.float64]:
+    """A column of numbers as floats."""
+    if not len(column):
+        return np.empty(0)
+    if column.dtype.kind not in "iuf":
+        raise InputError(f"column 'weight' is {column.dtype}, not a number: make it float64")
+    if column.dtype.kind in "iu" and column.max() > 2**53:
+        refuse_rows(column > 2**53, "weight", "too large for a float", "scale the weights down", where, column)
+    return np.require(column, np.float64, ["C", "W"])
+
+
+def check_weights(weight: NDArray[np.float64], least: float, largest: float, settings: Settings, where: Where) -> None:
+    """Raise unless all weights are finite and none is below 0."""
+    if not (least >= 0 and largest < np.inf):
+        refuse_rows(np.isnan(weight), "weight", "NaN", "drop or fill them", where)
+        refuse_rows(
+            np.isinf(weight), "weight", "infinite", "drop these edges: a pair without one is missing", where, weight
+        )
+        what = "distances" if settings.weights == "distance" else "similarities"
+        refuse_rows(weight < 0, "weight", "negative", f"{what} are 0 or more", where, weight)
+    if largest * 2.0 * len(weight) == np.inf:
+        raise InputError(
+            f"column 'weight' reaches {largest}: {len(weight)} of them add up to infinity; scale them down"
+        )
+
+
+def describe_conflict(columns: EdgeColumns, where: Where) -> str:
+    """Which row is the first to give an edge another weight than before."""
+    source, target, weight = columns
+    order = np.lexsort((target, source))
+    new = np.append(True, (np.diff(source[order]) != 0) | (np.diff(target[order]) != 0))
+    earliest = order[np.maximum.accumulate(np.where(new, np.arange(len(order)), 0))]
+    differ = weight[order] != weight[earliest]
+    at = np.argmin(order[differ])
+    row, earlier = int(order[differ][at]), int(earliest[differ][at])
+    edges = len(np.unique(earliest[differ]))
+    return (
+        f"column 'weight' has two values for {edges} edge{'s' * (edges > 1)}, first {source[row]}-{target[row]}: "
+        f"{weight[earlier]} in {where(earlier)}, {weight[row]} in {where(row)}; choose duplicates='min', 'max' or "
+        "'mean'"
+    )
+
+
+def duplicates_policy(settings: Settings) -> int:
+    """The kernels' code for what becomes of an edge given with several weights."""
+    return {"min": ingest.KEEP_LEAST, "max": ingest.KEEP_LARGEST, "mean": ingest.KEEP_MEAN}[settings.duplicates]

@@ -1,0 +1,219 @@
+"""Each edge to the merge that joins its two nodes, and every height again from what the edges come to.
+
+Leaves stand in an order in which every cluster is an interval that starts with its id. Between two neighbouring leaves
+lies one merge. Merges above a merge come after it, so the lowest merge above two leaves is the last of those between
+them: a range maximum, taken from the two blocks at the ends and from a table over the blocks in between.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dask_rac.kernels.arrays import Ids, Rule
+from dask_rac.kernels.jit import inlined, kernel, prefetch_read, prefetch_write
+from dask_rac.kernels.rule import is_mean, linkage_weight
+
+NO_PAIR = 1  # not two ids in order
+GONE = 2  # a cluster that had merged into another before
+NO_HEIGHT = 3  # NaN or infinite
+BEYOND = 4  # farther than the ceiling
+NEARER = 5  # nearer than a merge below it
+WRONG_SIZE = 6
+NO_EDGE = 7
+MISSING_PAIR = 8  # a pair without an edge where it is infinitely far
+TOO_MANY = 9  # more edges than pairs
+WRONG_HEIGHT = 10
+
+BLOCK = 32  # gaps that are looked at together
+BATCH = 64  # edges whose memory is asked for before any of it is read
+AHEAD = 16  # edges between asking for a tally and adding to it
+
+# Weights have one sign: two orders of adding k of them differ by less than k eps of their sum, whatever the orders.
+# Filling in missing pairs and dividing, here and in the run, take less than four more. Below all normal numbers, eps
+# is no measure. A billion edges in one merge may thus hide an error in the 7th digit, a million in the 10th.
+EPS, ROUNDINGS, TINY = 2.0**-52, 4.0, 2.0**-1070
+
+
+class Leaves(NamedTuple):
+    """The nodes in the order of the leaves."""
+
+    position: Ids  # of each node
+    gap: Ids  # a row a block: the merge between a position and the next; where a tree ends, the number of merges
+    table: Ids  # for j = 0, 1, ...: the last merge in the `2**j` blocks from each block on
+    level: NDArray[np.uint8]  # the largest such j for a number of blocks
+
+
+class Live(NamedTuple):
+    """What is known of each cluster while the merges are gone through."""
+
+    size: Ids  # starts at 1; negated once the cluster has merged into another
+    height: NDArray[np.float64]  # of its last merge, far is large; starts at -inf
+    slack: NDArray[np.float64]  # by how much rounding may have moved that height; starts at 0
+
+
+@inlined
+def joins(fault):
+    """Whether a merge joins two clusters, be its height right or wrong."""
+    return fault != NO_PAIR and fault != GONE
+
+
+@kernel
+def check_merges(merges, rule, live, fault):
+    """Find the faults that show without any edge."""
+    left, right, height, union = merges
+    size, top, _ = live
+    for i in range(len(left)):
+        a, b, h = left[i], right[i], rule.scale * height[i]
+        if not 0 <= a < b < len(size):
+            fault[i] = NO_PAIR
+            continue
+        if size[a] < 0 or size[b] < 0:
+            fault[i] = GONE
+            continue
+        if not np.isfinite(h):
+            fault[i] = NO_HEIGHT
+        elif h > rule.ceiling:
+            fault[i] = BEYOND
+        elif h < max(top[a], top[b]):
+            fault[i] = NEARER
+        elif size[a] + size[b] != union[i]:
+            fault[i] = WRONG_SIZE
+        size[a] += size[b]
+        size[b] = -size[b]
+        top[a] = h
+
+
+@kernel
+def place_leaves(merges, fault, size, position, gap):
+    """Order the leaves from the last merge back to the first; `size` comes from `check_merges` and ends as it began."""
+    left, right, _, _ = merges
+    gap[:] = len(left)
+    end = 0
+    for u in range(len(size)):
+        if size[u] > 0:
+            position[u] = end
+            end += size[u]
+    for i in range(len(left) - 1, -1, -1):
+        if joins(fault[i]):
+            a, b = left[i], right[i]
+            size[a] += size[b]
+            size[b] = -size[b]
+            position[b] = position[a] + size[a]
+            gap[position[b] - 1] = i
+
+
+@kernel
+def find_merges(source, target, leaves, end, found):
+    """The merge that joins the nodes of each edge; `end` for self loops and for nodes in different trees.
+
+    Returns the self loops, the edges between different trees, and the first edge that names no node, -1 if all do.
+    """
+    position, gap, table, level = leaves
+    flat, blocks = gap.reshape(-1), len(level)
+    none = gap.dtype.type(0)
+    first, last = np.empty(BATCH, np.int64), np.empty(BATCH, np.int64)
+    loops, unjoined = 0, 0
+    for start in range(0, len(source), BATCH):
+        stop = min(start + BATCH, len(source))
+        for e in range(start, stop):
+            u, v = source[e], target[e]
+            if not (0 <= u < len(position) and 0 <= v < len(position)):
+                return loops, unjoined, e
+            prefetch_read(position, u)
+            prefetch_read(position, v)
+        for e in range(start, stop):
+            p, q = np.int64(position[source[e]]), np.int64(position[target[e]])
+            lo, hi = min(p, q), max(p, q) - 1
+            first[e - start], last[e - start] = lo, hi
+            prefetch_read(flat, lo)
+            prefetch_read(flat, hi)
+            between = hi // BLOCK - lo // BLOCK - 1
+            if between > 0:
+                row = np.int64(level[between])
+                prefetch_read(table, row * blocks + lo // BLOCK + 1)
+                prefetch_read(table, row * blocks + hi // BLOCK - (1 << row))
+        for e in range(start, stop):
+            lo, hi = first[e - start], last[e - start]
+            if hi < lo:
+                found[e] = end
+                loops += 1
+                continue
+            low, high = lo // BLOCK, hi // BLOCK
+            low_from, low_to = np.int32(lo - low * BLOCK), np.int32(min(hi - low * BLOCK, BLOCK))
+            high_from, high_to = np.int32(max(lo - high * BLOCK, 0)), np.int32(hi - high * BLOCK)
+            merge = none
+            # Both blocks whole, as vectors: a loop over the gaps between alone is mispredicted edge by edge.
+            for k in range(BLOCK):
+                j = np.int32(k)
+                x, y = gap[low, k], gap[high, k]
+                x = x if (j >= low_from) & (j <= low_to) else none
+                y = y if (j >= high_from) & (j <= high_to) else none
+                merge = max(merge, x, y)
+            if high - low > 1:
+                row = np.int64(level[high - low - 1])
+                merge = max(merge, table[row * blocks + low + 1], table[row * blocks + high - (1 << row)])
+            found[e] = merge
+            unjoined += merge == end
+    return loops, unjoined, -1
+
+
+@kernel
+def tally_edges(found, weight, rule, width, tally):
+    """Add each weight to its merge: a sum or the largest; and, where `width` is 2, count it."""
+    means = is_mean(rule.code)
+    for e in range(len(found)):
+        prefetch_write(tally, width * found[min(e + AHEAD, len(found) - 1)])
+        at, w = width * found[e], rule.scale * weight[e]
+        if means:
+            tally[at] += w
+        else:
+            tally[at] = w if w > tally[at] or np.isnan(w) else tally[at]
+        if width == 2:
+            tally[at + 1] += 1
+
+
+@kernel
+def compare_heights(merges, tally, rule, live, fault):
+    """Find the merges whose height is not what their edges come to.
+
+    Returns the largest relative error, and the first merge with a fault and the height its edges come to, -1 and NaN
+    without.
+    """
+    left, right, height, _ = merges
+    size, top, slacks = live
+    means, width = is_mean(rule.code), len(tally) // (len(left) + 1)
+    absolute = Rule(rule.code, abs(rule.fill), rule.ceiling, rule.scale)
+    worst, first, expected = 0.0, -1, np.nan
+    for i in range(len(left)):
+        w = np.nan
+        if joins(fault[i]):
+            a, b, h = left[i], right[i], rule.scale * height[i]
+            pairs = np.float64(size[a]) * size[b]
+            total, count = tally[width * i], tally[width * i + 1] if width == 2 else 1.0
+            why, slack = 0, 0.0
+            if count == 0 or total == -np.inf:
+                why = NO_EDGE
+            elif count > pairs:
+                why = TOO_MANY
+            else:
+                w = linkage_weight(rule, total, count, pairs)
+                if w == np.inf:
+                    why = MISSING_PAIR
+                else:
+                    if means:
+                        slack = (count + ROUNDINGS) * EPS * linkage_weight(absolute, abs(total), count, pairs) + TINY
+                        # A merge that rounding put below one below it was raised to that one's height.
+                        slack = max(slack, slacks[a] if h == top[a] else 0.0, slacks[b] if h == top[b] else 0.0)
+                    error = abs(w - h)
+                    if not error <= slack:
+                        why = WRONG_HEIGHT
+                    if error > 0:
+                        worst = max(worst, error / max(abs(w), abs(h)))
+            if fault[i] == 0:
+                fault[i] = why
+            size[a] += size[b]
+            top[a], slacks[a] = h, slack
+        if fault[i] != 0 and first < 0:
+            first, expected = i, rule.scale * w + 0.0  # no minus zero
+    return worst, first, expected

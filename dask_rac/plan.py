@@ -1,0 +1,107 @@
+"""How large shards are, and what a run takes, before it runs: numbers in, numbers out."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from dask_rac.config import Settings, id_dtype
+from dask_rac.errors import ResourceError
+from dask_rac.shard import needs_counts, rule_of
+
+VECTORS = 7  # over all clusters, held by each process at most: nearest, fates (2), ids and sizes before and after
+COPIES = 2.2  # of a shard's entries that its fold holds: as read and as written, and rows that are not even
+REST_COPIES = 2.1  # of all entries that rounds in memory hold
+REST_VECTORS = 90  # bytes a cluster that rounds in memory hold beside them
+FINISHER_BYTES = 190  # an edge
+MOVES = 0.35  # of a state's bytes that move in a round
+SHRINKS = 0.85  # of the entries that a round leaves, at most, as a rule
+UNIT_ROWS = 16_000_000  # of the input that one task reads at most
+
+
+@dataclass(frozen=True)
+class Budget:
+    """What a run may use."""
+
+    memory: int
+    """Bytes, of all processes together."""
+    processes: int
+    threads: int
+    """Of each process."""
+
+    @property
+    def process(self) -> int:
+        """Bytes that one process may use."""
+        return self.memory // self.processes
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """Bytes of the things that a run holds."""
+
+    ids: int
+    weight: int
+    """As it was given."""
+    entry: int
+    """Of a row, folded."""
+
+    @classmethod
+    def of(cls, settings: Settings, nodes: int, edges: int, weights: str) -> Sizes:
+        """For a graph of this size."""
+        ids = np.dtype(id_dtype(nodes)).itemsize
+        counts = np.dtype(id_dtype(max(nodes, 2 * edges))).itemsize if needs_counts(rule_of(settings)) else 0
+        return cls(ids, np.dtype(weights).itemsize, ids + 8 + 2 + counts)
+
+
+def shard_entries(sizes: Sizes, nodes: int, edges: int, budget: Budget, shards: int | None) -> int:
+    """Entries that a shard may have; raises if no number of shards would fit."""
+    vectors = VECTORS * sizes.ids * nodes
+    task = (budget.process - vectors) / budget.threads
+    if task < 0.2 * budget.process / budget.threads:
+        needed = budget.processes * vectors / 0.8
+        raise ResourceError(
+            f"{nodes:,} nodes need {_gb(vectors)} in each of {budget.processes} processes before any edge, and the budget "
+            f"is {_gb(budget.memory)}: set memory='{math.ceil(needed / 1e9 * 10) / 10:g}GB' or more"
+        )
+    room = max(1, int(task / (COPIES * sizes.entry)))
+    if shards is None:
+        return room
+    asked = max(1, -(-2 * edges // shards))
+    if asked > room:
+        needed = -(-2 * edges // room)
+        raise ResourceError(
+            f"{shards} shards of {asked:,} entries need {_gb(asked * COPIES * sizes.entry)} a task, and a task may use "
+            f"{_gb(task)}: set shards={needed} or more, or a larger memory="
+        )
+    return asked
+
+
+def unit_rows(sizes: Sizes, nodes: int, budget: Budget) -> int:
+    """Rows of the input that one task holds."""
+    task = (budget.process - VECTORS * sizes.ids * nodes) / budget.threads
+    return max(1, min(UNIT_ROWS, int(task / (2.5 * (2 * sizes.ids + sizes.weight)))))
+
+
+def rest_fits(sizes: Sizes, clusters: int, entries: int, budget: Budget) -> bool:
+    """Whether rounds can go on in the memory of one process."""
+    return REST_COPIES * sizes.entry * entries + REST_VECTORS * clusters <= budget.process
+
+
+def finisher_room(budget: Budget) -> int:
+    """The most edges that the finisher can take."""
+    return budget.process // FINISHER_BYTES
+
+
+def projected_disk(sizes: Sizes, edges: int) -> int:
+    """Bytes that a store takes at its peak, the merges apart."""
+    routed = edges * (2 * sizes.ids + sizes.weight)
+    first = 2 * edges * (sizes.ids + sizes.weight)
+    second = int(2 * edges * sizes.entry * SHRINKS)
+    return max(routed + first, int(first * (1 + MOVES)) + second)
+
+
+def _gb(size: float) -> str:
+    """Bytes for people."""
+    return f"{size / 1e9:.3g} GB" if size >= 1e8 else f"{size / 1e6:.3g} MB"

@@ -1,0 +1,495 @@
+"""One shard's steps out of core: load, kernel, save, receipt.
+
+A state is all live clusters in the order of their ids, cut into shards by position. A round makes the next one:
+
+1. `match` weighs what the clusters of a shard come to, from the nearest of all.
+2. `cut` gathers that and cuts the leaders into the shards of the next state, as even as can be.
+3. `split` writes the rows that must move: those of clusters that join a leader in another shard.
+4. `fold` reads the rows of its leaders' range and those that arrived, folds them, writes the shard of the next state
+   and its merges.
+
+Data goes through the store. What comes back is a receipt. A task that runs twice writes to two places, and the receipt
+says which one counts.
+"""
+
+from __future__ import annotations
+
+import threading
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from time import perf_counter
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dask_rac.arena import borrow
+from dask_rac.config import Settings
+from dask_rac.errors import DamagedStoreError
+from dask_rac.kernels import ingest, move
+from dask_rac.kernels.arrays import Clusters, Ids, Merges, Pairs, Rows, Rule
+from dask_rac.kernels.fold import fold as fold_rows
+from dask_rac.kernels.match import tell_fates, weigh_leaders
+from dask_rac.shard import needs_counts, rule_of
+from dask_rac.store.arrays import read_array, write_group
+from dask_rac.store.files import Folder
+from dask_rac.store.manifest import ShardRecord, State
+from dask_rac.store.tables import TableRecord, write_merges
+
+BINS = 4096  # into which the positions are cut, to find even shards
+PIECE_CHUNK = 8_192  # items: pieces are read in small ranges
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Job:
+    """What every task of a step is told."""
+
+    url: str
+    settings: Settings
+    nodes: int
+    ids: str
+    """dtype of ids, positions and sizes."""
+    counts: str
+    """dtype of how many edges are folded into one."""
+    weights: str
+    """dtype of the weights as they were given."""
+    folder: str
+    """Where this step writes its shards, by a name of its own."""
+    shard_entries: int
+    """Entries that a shard may have."""
+
+    @property
+    def store(self) -> Folder:
+        """The folder of the run."""
+        return Folder(self.url)
+
+    @property
+    def attempt(self) -> str:
+        """The step's name of its own."""
+        return self.folder.rpartition("/")[2]
+
+    def rule(self, round_: int) -> Rule:
+        """How entries become W, in a state after so many rounds: weights as they were given, or folded ones."""
+        rule = rule_of(self.settings)
+        return rule._replace(scale=1.0) if round_ else rule
+
+    def counted(self, round_: int) -> bool:
+        """Whether a state after so many rounds has counts."""
+        return round_ > 0 and needs_counts(rule_of(self.settings))
+
+    def columns(self, round_: int) -> dict[str, np.dtype[Any]]:
+        """The columns of entries that a state has on disk; the tie of single edges follows from their nodes."""
+        kinds = {"neighbour": self.ids, "weight": "float64" if round_ else self.weights}
+        if round_:
+            kinds["tie"] = "uint16"
+        if self.counted(round_):
+            kinds["edges"] = self.counts
+        return {name: np.dtype(kind) for name, kind in kinds.items()}
+
+
+class Clock:
+    """Seconds and bytes of each phase of a task."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+        self.bytes: dict[str, int] = {}
+
+    @contextmanager
+    def phase(self, name: str) -> Iterator[None]:
+        """Time what is done in the block."""
+        started = perf_counter()
+        yield
+        self.seconds[name] = self.seconds.get(name, 0.0) + perf_counter() - started
+
+    def count(self, name: str, arrays: Sequence[NDArray[Any]]) -> None:
+        """Add up what went through the disk."""
+        self.bytes[name] = self.bytes.get(name, 0) + sum(array.nbytes for array in arrays)
+
+
+@dataclass(frozen=True)
+class Receipt:
+    """What a task did, and what it cost."""
+
+    seconds: dict[str, float] = field(default_factory=dict, kw_only=True)
+    """Of each phase."""
+    bytes: dict[str, int] = field(default_factory=dict, kw_only=True)
+    """Read and written."""
+
+
+@dataclass(frozen=True)
+class Matched(Receipt):
+    """What the clusters of a shard come to."""
+
+    live: int
+    merges: int
+    updates: int
+    entries: NDArray[np.int64]
+    """Entries that go to the leaders of each bin."""
+    clusters: NDArray[np.int64]
+    """Clusters that stay or lead in each bin."""
+
+
+@dataclass(frozen=True)
+class Cut(Receipt):
+    """Where the next state is cut."""
+
+    live: int
+    merges: int
+    updates: int
+    places: tuple[int, ...]
+    """Old position of the first leader of each new shard, and the end."""
+    bases: tuple[int, ...]
+    """New position of the first cluster of each new shard, and the end."""
+    entries: tuple[int, ...]
+    """Entries that each new shard is folded from."""
+
+
+@dataclass(frozen=True)
+class Moved(Receipt):
+    """Rows that a shard sends to others."""
+
+    name: str
+    rows: tuple[int, ...]
+    """Rows before each new shard's, and all."""
+    entries: tuple[int, ...]
+    """Entries before each new shard's, and all."""
+    disk: int
+    """Bytes on disk."""
+
+
+@dataclass(frozen=True)
+class Folded(Receipt):
+    """A shard of the next state."""
+
+    shard: ShardRecord
+    later: int
+    """Entries that point to a later cluster."""
+    sizes: int
+    """Nodes in its clusters."""
+    merges: TableRecord
+
+
+@dataclass(frozen=True)
+class RoundReceipts:
+    """All receipts of a round."""
+
+    matched: list[Matched]
+    places: Cut
+    moved: list[Moved | None]
+    folded: list[Folded | None]
+
+
+def match(job: Job, state: State, number: int) -> Matched:
+    """Weigh what the clusters of a shard come to."""
+    clock, shard, store = Clock(), state.shards[number], job.store
+    with clock.phase("read"):
+        nearest = nearest_of(job, state)
+        length = read_array(store, f"{shard.name}/length")
+        clock.count("read", [length])
+    width = bin_width(state)
+    entries, clusters = np.zeros(BINS, np.int64), np.zeros(BINS, np.int64)
+    with clock.phase("relabel"):
+        span = shard.first, shard.first + shard.clusters, width
+        live, merges, updates = weigh_leaders(nearest, length, entries, clusters, span)
+    return Matched(live, merges, updates, entries, clusters, seconds=clock.seconds, bytes=clock.bytes)
+
+
+def cut(job: Job, state: State, matched: Sequence[Matched]) -> Cut:
+    """Cut the next state into no more shards than it needs, about as large each."""
+    entries = np.sum([receipt.entries for receipt in matched], axis=0)
+    clusters = np.sum([receipt.clusters for receipt in matched], axis=0)
+    total, width = int(entries.sum()), bin_width(state)
+    shards = min(len(state.shards), max(1, -(-total // job.shard_entries)))
+    ends = np.searchsorted(np.cumsum(entries), [total * k / shards for k in range(1, shards)], side="left") + 1
+    borders = np.unique(np.concatenate(([0], np.minimum(ends, BINS), [BINS])))
+    before = np.concatenate(([0], np.cumsum(clusters)))
+    sums = np.concatenate(([0], np.cumsum(entries)))
+    return Cut(
+        sum(receipt.live for receipt in matched),
+        sum(receipt.merges for receipt in matched),
+        sum(receipt.updates for receipt in matched),
+        tuple(np.minimum(borders * width, state.clusters).tolist()),
+        tuple(before[borders].tolist()),
+        tuple(np.diff(sums[borders]).tolist()),
+    )
+
+
+def split(job: Job, state: State, places: Cut, number: int) -> Moved | None:
+    """Write the rows of a shard that join a leader in another new shard."""
+    clock, shard, store = Clock(), state.shards[number], job.store
+    if not places.merges:
+        return None
+    nearest = nearest_of(job, state)
+    with clock.phase("read"):
+        length = read_array(store, f"{shard.name}/length")
+    with clock.phase("route"):
+        goes = borrow("goes", shard.clusters, np.int32)
+        span = shard.first, shard.first + shard.clusters
+        rows, entries = move.find_moves(nearest, length, np.array(places.places), goes, span)
+        row_ends, entry_ends = np.cumsum(rows), np.cumsum(entries)
+        moved = np.empty(int(rows.sum()), np.int64), np.empty(int(rows.sum()), length.dtype)
+        move.take_rows(goes, row_ends - rows, length, moved)
+        start = starts_of(length)
+    pieces: dict[str, NDArray[Any]] = {"length": moved[1]}
+    with clock.phase("route"):
+        pieces["leader"] = nearest[shard.first + moved[0]]
+    if not state.round:
+        pieces["ids"] = (shard.first + moved[0]).astype(job.ids)
+    for name in ("ids", "size", "top") if state.round else ():
+        with clock.phase("read"):
+            column = read_array(store, f"{shard.name}/{name}")
+            clock.count("read", [column])
+        pieces[name] = column[moved[0]]
+    total = int(entries.sum())
+    for name, kind in job.columns(state.round).items():
+        with clock.phase("read"):
+            column = borrow("split", shard.entries if total else 0, kind)
+            if total:
+                read_array(store, f"{shard.name}/{name}", out=column)
+            clock.count("read", [column])
+        with clock.phase("route"):
+            pieces[name] = borrow(f"moved {name}", total, kind)
+            move.copy_rows(moved[0], start, length, column, pieces[name])
+    with clock.phase("write"):
+        name = fresh_name(job, f"moved-{number:05d}")
+        files = write_group(store, name, pieces, PIECE_CHUNK)
+        clock.count("write", list(pieces.values()))
+    return Moved(
+        name,
+        (0, *row_ends.tolist()),
+        (0, *entry_ends.tolist()),
+        sum(file.bytes for file in files),
+        seconds=clock.seconds,
+        bytes=clock.bytes,
+    )
+
+
+def fold(job: Job, state: State, places: Cut, moved: Sequence[Moved | None], number: int) -> Folded | None:
+    """Fold one shard of the next state; None where there is no such shard."""
+    if number >= len(places.entries) or not places.merges:
+        return None
+    clock, store = Clock(), job.store
+    lo, hi = places.places[number : number + 2]
+    with clock.phase("read"):
+        nearest = nearest_of(job, state)
+        table = _ClusterTable(job, state, (lo, hi), [(m, number) for m in moved if m is not None])
+        rows = table.load_rows()
+        clock.count("read", table.arrays)
+    with clock.phase("relabel"):
+        fate, merged_ids, merged_size = fates_of(job, state, places)
+    after, base = places.bases[number + 1] - places.bases[number], places.bases[number]
+    with clock.phase("route"):
+        ids = np.dtype(job.ids)
+        pairs = (
+            borrow("first", after, ids),
+            borrow("second", after, ids),
+            borrow("offset", after + 1, np.int64),
+        )
+        _, found = move.pair_rows(nearest, rows.start, table.length, table.leader, pairs, (lo, hi))
+        merges = Merges(np.empty(found, ids), np.empty(found, ids), np.empty(found), np.empty(found, ids))
+        top = np.empty(after)
+        move.list_merges(pairs[1], table.height, table.top, (pairs[0], table.ids, table.size, top), merges)
+    with clock.phase("fold"):
+        room = int(pairs[2][-1])
+        out = _room(job, after, room)
+        clusters = Clusters(merged_ids, merged_size, borrow("nearest", after, ids), borrow("height", after, np.float64))
+        rule = job.rule(state.round)
+        end, later = fold_rows(rows, Pairs(*pairs, fate), clusters, rule, out, (0, after, 0, base))
+    with clock.phase("write"):
+        columns = {
+            "ids": merged_ids[base : base + after],
+            "size": merged_size[base : base + after],
+            "top": top,
+            "nearest": clusters.nearest,
+            "height": clusters.height,
+            "length": (out.stop - out.start).astype(ids),
+        } | {name: getattr(out, name)[:end] for name in job.columns(state.round + 1)}
+        name = fresh_name(job, f"shard-{number:05d}")
+        files = write_group(store, name, columns)
+        clock.count("write", list(columns.values()))
+        merges_file = write_round(job, number, merges, state.round + 1)
+    shard = ShardRecord(name, base, after, end, tuple(files))
+    sizes = int(columns["size"].sum(dtype=np.int64))
+    return Folded(shard, later, sizes, merges_file, seconds=clock.seconds, bytes=clock.bytes)
+
+
+def write_round(job: Job, number: int, merges: Merges, round_: int | NDArray[np.int32]) -> TableRecord:
+    """Write merges, lifted already, with the sign that users gave."""
+    height = job.settings.sign * merges.height + 0.0  # no minus zero
+    rounds = np.broadcast_to(np.int32(round_) if isinstance(round_, int) else round_, height.shape)
+    name = f"merges/{job.attempt}-{number:05d}-{uuid.uuid4().hex[:8]}.parquet"
+    return write_merges(job.store, name, (merges.left, merges.right, height, merges.size, rounds))
+
+
+class _ClusterTable:
+    """The clusters of a range of positions, then those that arrived for its leaders."""
+
+    def __init__(self, job: Job, state: State, span: tuple[int, int], moved: list[tuple[Moved, int]]) -> None:
+        self._job, self._state, self._span, self._store = job, state, span, job.store
+        self._moved = [(m, m.rows[n], m.rows[n + 1], m.entries[n], m.entries[n + 1]) for m, n in moved]
+        self._moved = [piece for piece in self._moved if piece[1] < piece[2]]
+        self.arrays: list[NDArray[Any]] = []
+        ids = np.dtype(job.ids)
+        self._overlaps = [overlap for shard in state.shards if (overlap := _overlap(shard, *span))]
+        self._own = span[1] - span[0]
+        self._guests = sum(stop - start for _, start, stop, _, _ in self._moved)
+        self.length = self._column("length", ids)
+        self.leader = self._guest_column("leader", ids)
+        self.height = self._column("height", np.dtype(np.float64), guests=False)
+        if state.round:
+            self.ids, self.size = self._column("ids", ids), self._column("size", ids)
+            self.top = self._column("top", np.dtype(np.float64))
+        else:
+            self.ids = np.concatenate((np.arange(*span, dtype=ids), self._guest_column("ids", ids)))
+            self.size = np.ones(len(self.ids), ids)
+            self.top = np.full(len(self.ids), -np.inf)
+
+    def load_rows(self) -> Rows:
+        """All entries, with ties and counts as the fold wants them."""
+        ends = np.cumsum(self.length, dtype=np.int64)
+        total = int(ends[-1]) if len(ends) else 0
+        columns = {name: borrow(name, total, kind) for name, kind in self._job.columns(self._state.round).items()}
+        at = 0
+        for shard, start, stop in self._overlaps:
+            before = starts_of(read_array(self._store, f"{shard.name}/length"))
+            first, last = int(before[start]), int(before[stop])
+            for name, column in columns.items():
+                read_array(self._store, f"{shard.name}/{name}", first, last, column[at : at + last - first])
+            at += last - first
+        for piece, _, _, first, last in self._moved:
+            for name, column in columns.items():
+                read_array(self._store, f"{piece.name}/{name}", first, last, column[at : at + last - first])
+            at += last - first
+        if at != total:
+            raise DamagedStoreError(f"{self._store.url}: rows of a shard hold {at} entries, and should {total}")
+        self.arrays += columns.values()
+        tie = columns.get("tie")
+        edges = columns.get("edges", np.empty(0, self._job.counts))
+        start = ends - self.length
+        rows = Rows(start, ends, columns["neighbour"], columns["weight"], edges, np.empty(0, np.uint16))
+        if tie is None:
+            rows = rows._replace(tie=borrow("tie", total, np.uint16))
+            ingest.fill_ties(rows, self.ids)
+            return rows
+        return rows._replace(tie=tie)
+
+    def _column(self, name: str, kind: np.dtype[Any], guests: bool = True) -> NDArray[Any]:
+        """A column of own clusters, and of guests."""
+        out = np.empty(self._own + (self._guests if guests else 0), kind)
+        at = 0
+        for shard, start, stop in self._overlaps:
+            read_array(self._store, f"{shard.name}/{name}", start, stop, out[at : at + stop - start])
+            at += stop - start
+        if guests:
+            out[at:] = self._guest_column(name, kind)
+        self.arrays.append(out)
+        return out
+
+    def _guest_column(self, name: str, kind: np.dtype[Any]) -> NDArray[Any]:
+        """A column of the guests."""
+        out = np.empty(self._guests, kind)
+        at = 0
+        for piece, start, stop, _, _ in self._moved:
+            read_array(self._store, f"{piece.name}/{name}", start, stop, out[at : at + stop - start])
+            at += stop - start
+        return out
+
+
+def nearest_of(job: Job, state: State) -> Ids:
+    """The nearest of every cluster of a state, read once a process."""
+    return _cached("nearest", (job.url, state.shards[0].name), lambda: _whole(job, state, "nearest"))
+
+
+def fates_of(job: Job, state: State, places: Cut) -> tuple[Ids, Ids, Ids]:
+    """What becomes of every cluster of a state, and the ids and sizes of those after it, found once a process."""
+
+    def tell() -> tuple[Ids, Ids, Ids]:
+        nearest, ids = nearest_of(job, state), np.dtype(job.ids)
+        if state.round:
+            old_ids, old_size = _whole(job, state, "ids"), _whole(job, state, "size")
+        else:
+            old_ids, old_size = np.arange(state.clusters, dtype=ids), np.ones(state.clusters, ids)
+        fate = np.empty(2 * state.clusters, ids)
+        merged = np.empty(places.bases[-1], ids), np.empty(places.bases[-1], ids)
+        tell_fates(nearest, old_ids, old_size, merged, fate, (0, state.clusters, 0))
+        return fate, *merged
+
+    return _cached("fates", (job.url, state.shards[0].name), tell)
+
+
+def node_vectors(job: Job) -> tuple[Ids, Ids]:
+    """The ids and sizes of all nodes, made once a process."""
+
+    def make() -> tuple[Ids, Ids]:
+        return np.arange(job.nodes, dtype=job.ids), np.ones(job.nodes, job.ids)
+
+    return _cached("fates", (job.url, "nodes"), make)
+
+
+def forget() -> None:
+    """Give up what this process keeps of a state."""
+    with _lock:
+        _kept.clear()
+
+
+_lock = threading.RLock()
+_kept: dict[str, tuple[Any, Any]] = {}
+
+
+def _cached(kind: str, key: Any, make: Callable[[], T]) -> T:
+    """The value for a key, made by the first thread that asks; one of each kind is kept."""
+    with _lock:
+        if _kept.get(kind, (None,))[0] != key:
+            _kept.pop(kind, None)
+            _kept[kind] = key, make()
+        value: T = _kept[kind][1]
+        return value
+
+
+def _whole(job: Job, state: State, name: str) -> Ids:
+    """A column of all clusters of a state."""
+    out: Ids = np.empty(state.clusters, job.ids)
+    for shard in state.shards:
+        place = slice(shard.first, shard.first + shard.clusters)
+        read_array(job.store, f"{shard.name}/{name}", out=out[place])
+    return out
+
+
+def bin_width(state: State) -> int:
+    """Positions in a bin."""
+    return max(1, -(-state.clusters // BINS))
+
+
+def _overlap(shard: ShardRecord, lo: int, hi: int) -> tuple[ShardRecord, int, int] | None:
+    """The clusters of a shard, counted from its first, that lie in a range of positions."""
+    start, stop = max(lo, shard.first), min(hi, shard.first + shard.clusters)
+    return (shard, start - shard.first, stop - shard.first) if start < stop else None
+
+
+def starts_of(length: Ids) -> NDArray[np.int64]:
+    """Where each row begins, and where the last one ends."""
+    starts = np.zeros(len(length) + 1, np.int64)
+    np.cumsum(length, out=starts[1:])
+    return starts
+
+
+def _room(job: Job, rows: int, entries: int) -> Rows:
+    """Room for rows that are folded from so many entries."""
+    counted = job.counted(1)
+    return Rows(
+        borrow("start", rows, np.int64),
+        borrow("stop", rows, np.int64),
+        borrow("out neighbour", entries, job.ids),
+        borrow("out weight", entries, np.float64),
+        borrow("out edges", entries if counted else 0, job.counts),
+        borrow("out tie", entries, np.uint16),
+    )
+
+
+def fresh_name(job: Job, name: str) -> str:
+    """A name in the step's folder that nobody else has."""
+    return f"{job.folder}/{name}-{uuid.uuid4().hex[:8]}"

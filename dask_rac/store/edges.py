@@ -1,0 +1,261 @@
+"""Edges on disk: Parquet files and Zarr groups, whole or piece by piece."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from hashlib import sha256
+from os import PathLike, fspath
+from typing import Any
+
+import fsspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import zarr
+from numpy.typing import NDArray
+
+from dask_rac.config import EDGE_COLUMNS
+from dask_rac.errors import InputError, Where, plain_row, refuse_nulls
+
+PARQUET_ENDINGS = (".parquet", ".parq", ".pq")
+BATCH_ROWS = 1_000_000
+
+Columns = dict[str, NDArray[Any]]
+
+
+@dataclass(frozen=True)
+class EdgeFile:
+    """A Parquet file or a Zarr group of edges."""
+
+    path: str
+    rows: int
+    groups: tuple[int, ...]
+    """Rows of each part that is read at once: a row group, or a chunk."""
+    weight: str
+    """dtype of the weights."""
+    stamp: str
+    """Size and time of the file."""
+    bytes: int
+
+
+@dataclass(frozen=True)
+class Unit:
+    """Some groups of a file: what one task reads."""
+
+    file: str
+    first_group: int
+    groups: int
+    first_row: int
+    rows: int
+
+
+@dataclass(frozen=True)
+class EdgeSource:
+    """All files of one input."""
+
+    name: str
+    zarr: bool
+    files: tuple[EdgeFile, ...]
+
+    @property
+    def rows(self) -> int:
+        """Rows of all files."""
+        return sum(file.rows for file in self.files)
+
+    @property
+    def bytes(self) -> int:
+        """Size on disk."""
+        return sum(file.bytes for file in self.files)
+
+    @property
+    def weight_dtype(self) -> str:
+        """What holds all weights: float32 only if all are."""
+        return "float32" if {file.weight for file in self.files} == {"float32"} else "float64"
+
+    @property
+    def fingerprint(self) -> str:
+        """What tells these files from others: names, sizes, times."""
+        facts = [(file.path.removeprefix(self.files[0].path), file.rows, file.bytes, file.stamp) for file in self.files]
+        return sha256(json.dumps(facts).encode()).hexdigest()
+
+    def units(self, rows: int) -> list[Unit]:
+        """The files in pieces of about so many rows; a group that has more stays whole."""
+        units = []
+        for file in self.files:
+            first, row, count, taken = 0, 0, 0, 0
+            for number, group in enumerate(file.groups):
+                if taken and taken + group > rows:
+                    units.append(Unit(file.path, first, count, row, taken))
+                    first, row, count, taken = number, row + taken, 0, 0
+                count, taken = count + 1, taken + group
+            if taken:
+                units.append(Unit(file.path, first, count, row, taken))
+        return units
+
+    def read(self, unit: Unit) -> Iterator[tuple[Columns, Where]]:
+        """The columns of a unit, some rows at a time, and where each row is."""
+        for row, columns in self._batches(unit):
+
+            def where(at: int, row: int = row) -> str:
+                return f"row {row + at} of {unit.file}"
+
+            yield _checked_columns(columns, where), where
+
+    def _batches(self, unit: Unit) -> Iterator[tuple[int, pa.RecordBatch | Columns]]:
+        """Rows of a unit with the number of the first."""
+        if self.zarr:
+            arrays = {name: _open_zarr(unit.file)[name] for name in EDGE_COLUMNS}
+            for row in range(unit.first_row, unit.first_row + unit.rows, BATCH_ROWS):
+                stop = min(row + BATCH_ROWS, unit.first_row + unit.rows)
+                yield row, {name: np.asarray(array[row:stop]) for name, array in arrays.items()}
+            return
+        filesystem, _ = fsspec.core.url_to_fs(self.name)
+        row = unit.first_row
+        with filesystem.open(unit.file, "rb") as file:
+            groups = range(unit.first_group, unit.first_group + unit.groups)
+            parquet = pq.ParquetFile(file, page_checksum_verification=True)
+            for batch in parquet.iter_batches(
+                BATCH_ROWS, row_groups=list(groups), columns=list(EDGE_COLUMNS), use_threads=False
+            ):
+                yield row, batch
+                row += len(batch)
+
+
+def is_table(edges: object) -> bool:
+    """Whether `edges` is an Arrow table."""
+    return isinstance(edges, pa.Table)
+
+
+def open_edges(path: str | PathLike[str]) -> EdgeSource:
+    """The Parquet files or the Zarr group at a path, their columns checked."""
+    name = fspath(path)
+    if not name:
+        raise InputError("edges='' is no path: give the path of a Parquet file or folder, or of a Zarr group")
+    try:
+        filesystem, root = fsspec.core.url_to_fs(name)
+    except (ImportError, ValueError) as error:
+        raise InputError(f"{name} cannot be opened: {error}") from error
+    if not filesystem.exists(root):
+        raise InputError(f"{name} does not exist: give the path of a Parquet file or folder, or of a Zarr group")
+    if any(filesystem.exists(f"{root}/{key}") for key in ("zarr.json", ".zgroup")):
+        return EdgeSource(name, True, (_zarr_file(name, filesystem, root),))
+    files = [root]
+    if filesystem.isdir(root):
+        files = sorted(file for file in filesystem.find(root) if file.endswith(PARQUET_ENDINGS))
+    if not files:
+        raise InputError(
+            f"{name} holds no Parquet file and is no Zarr group: names of files must end in "
+            f"{', '.join(PARQUET_ENDINGS)}"
+        )
+    return EdgeSource(name, False, tuple(_parquet_file(filesystem, file) for file in files))
+
+
+def read_edges(path: str | PathLike[str]) -> tuple[Columns, Where]:
+    """All edge columns at a path, and where each row is."""
+    source = open_edges(path)
+    blocks = [columns for unit in source.units(BATCH_ROWS) for columns, _ in _readable(source, unit)]
+    ends = np.cumsum([file.rows for file in source.files])
+
+    def where(row: int) -> str:
+        number = int(np.searchsorted(ends, row, side="right"))
+        return f"row {row - (ends[number - 1] if number else 0)} of {source.files[number].path}"
+
+    if not blocks:
+        return {name: np.empty(0, np.int64) for name in EDGE_COLUMNS}, where
+    return {name: np.concatenate([block[name] for block in blocks]) for name in EDGE_COLUMNS}, where
+
+
+def table_edges(table: pa.Table) -> tuple[Columns, Where]:
+    """The edge columns of an Arrow table, and where each row is."""
+    _check_schema(table.schema, "the table")
+    return _checked_columns(table, plain_row), plain_row
+
+
+def _readable(source: EdgeSource, unit: Unit) -> Iterator[tuple[Columns, Where]]:
+    """The columns of a unit; what is no Parquet inside is the user's to know."""
+    try:
+        yield from source.read(unit)
+    except (pa.ArrowInvalid, OSError) as error:
+        raise InputError(f"{unit.file} cannot be read: {error}") from error
+
+
+def _parquet_file(filesystem: Any, path: str) -> EdgeFile:
+    """What the footer of a Parquet file says."""
+    try:
+        with filesystem.open(path, "rb") as file:
+            parquet = pq.ParquetFile(file)
+            metadata, schema = parquet.metadata, parquet.schema_arrow
+    except (pa.ArrowInvalid, OSError) as error:
+        raise InputError(f"{path} cannot be read as Parquet: {error}") from error
+    _check_schema(schema, f"file {path}")
+    groups = tuple(metadata.row_group(number).num_rows for number in range(metadata.num_row_groups))
+    kind = schema.field("weight").type
+    weight = "float32" if pa.types.is_float32(kind) else "float64"
+    info = filesystem.info(path)
+    return EdgeFile(path, metadata.num_rows, groups, weight, _stamp(info), int(info["size"]))
+
+
+def _zarr_file(name: str, filesystem: Any, root: str) -> EdgeFile:
+    """What the metadata of a Zarr group says."""
+    group = _open_zarr(name)
+    names = sorted(group.array_keys())
+    for column in EDGE_COLUMNS:
+        if column not in names:
+            raise InputError(
+                f"{name} has no array {column!r}: it needs {', '.join(EDGE_COLUMNS)} and has {', '.join(names)}"
+            )
+        if group[column].ndim != 1 or group[column].dtype.kind not in "iuf":
+            raise InputError(
+                f"array {column!r} of {name} is {group[column].ndim}-dimensional {group[column].dtype}: store one "
+                "dimension of numbers"
+            )
+    lengths = {column: group[column].shape[0] for column in EDGE_COLUMNS}
+    if len(set(lengths.values())) > 1:
+        raise InputError(f"the arrays of {name} must have one length, not {lengths}")
+    rows, chunk = lengths["source"], int((group["weight"].shards or group["weight"].chunks)[0])
+    groups = tuple(min(chunk, rows - start) for start in range(0, rows, chunk))
+    files = filesystem.find(root, detail=True)
+    stamps = [[path.removeprefix(root), _stamp(info), info["size"]] for path, info in sorted(files.items())]
+    stamp = sha256(json.dumps(stamps).encode()).hexdigest()
+    size = sum(int(info["size"] or 0) for info in files.values())
+    return EdgeFile(name, rows, groups, str(group["weight"].dtype), stamp, size)
+
+
+def _stamp(info: dict[str, Any]) -> str:
+    """What a file system knows of when a file was written."""
+    return str(info.get("mtime") or info.get("ETag") or info.get("LastModified") or "")
+
+
+def _open_zarr(name: str) -> Any:
+    """A Zarr group to read."""
+    try:
+        return zarr.open_group(name, mode="r")
+    except (FileNotFoundError, ValueError, TypeError) as error:
+        raise InputError(f"{name} cannot be read as a Zarr group: {error}") from error
+
+
+def _check_schema(schema: pa.Schema, what: str) -> None:
+    """Raise unless the edge columns are there, as numbers."""
+    for column in EDGE_COLUMNS:
+        if column not in schema.names:
+            raise InputError(
+                f"{what} has no column {column!r}: it needs {', '.join(EDGE_COLUMNS)} and has {', '.join(schema.names)}"
+            )
+        if schema.names.count(column) > 1:
+            raise InputError(f"{what} has {schema.names.count(column)} columns {column!r}: keep one")
+        kind = schema.field(column).type
+        if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_null(kind)):
+            raise InputError(f"column {column!r} of {what} is {kind}, not a number: cast it first")
+
+
+def _checked_columns(table: pa.Table | pa.RecordBatch | Columns, where: Where) -> Columns:
+    """Columns as arrays; a null is an error."""
+    if isinstance(table, dict):
+        return table
+    columns = {name: table.column(name) for name in EDGE_COLUMNS}
+    for name, column in columns.items():
+        if column.null_count:
+            refuse_nulls(column.is_null().to_numpy(zero_copy_only=False), name, where)
+    return {name: column.to_numpy(zero_copy_only=False) for name, column in columns.items()}

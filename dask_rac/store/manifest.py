@@ -1,0 +1,216 @@
+"""What a run is and how far it got: a header, then one manifest a step, each naming its parent.
+
+    rac.json                    the header: format, settings, input
+    manifests/00003.json        step 3: its files with their digests, its records, the digest of its parent
+    rounds/00003-1f0c/...       the shards that step 3 wrote
+    merges/00003-1f0c-00000...  its merges, which stay
+
+A manifest is created exclusively, after all it names: that file is the commit.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from hashlib import sha256
+from typing import Any
+
+from dask_rac.config import RoundRecord, Settings
+from dask_rac.errors import DamagedStoreError, StoreError
+from dask_rac.store.arrays import check_array
+from dask_rac.store.files import FileRecord, Folder
+from dask_rac.store.tables import TableRecord, check_table
+
+FORMAT = 1
+HEADER = "rac.json"
+STEPS = "manifests"
+
+
+@dataclass(frozen=True)
+class ShardRecord:
+    """One shard of a state: a Zarr group."""
+
+    name: str
+    first: int
+    """Position of its first cluster."""
+    clusters: int
+    entries: int
+    files: tuple[FileRecord, ...]
+
+    @property
+    def bytes(self) -> int:
+        """Size on disk."""
+        return sum(file.bytes for file in self.files)
+
+
+@dataclass(frozen=True)
+class State:
+    """The clusters between two rounds, in shards."""
+
+    round: int
+    """Rounds done."""
+    clusters: int
+    entries: int
+    shards: tuple[ShardRecord, ...]
+
+    @property
+    def bytes(self) -> int:
+        """Size on disk."""
+        return sum(shard.bytes for shard in self.shards)
+
+
+@dataclass(frozen=True)
+class Header:
+    """What a run computes, and from what."""
+
+    settings: Settings
+    source: str | None
+    """Path of the edges, if they are on disk."""
+    fingerprint: str
+    """What tells the edges from any others."""
+    weights: str
+    """dtype of the weights as they are given."""
+    n_nodes: int | None
+    shards: int | None
+    """As asked for."""
+    versions: dict[str, str]
+    format: int = FORMAT
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What reading the edges has shown."""
+
+    nodes: int
+    edges: int
+    """Each once."""
+    input_bytes: int
+    least: float
+    largest: float
+    loops: int
+    repeats: int
+    """Rows that name an edge once more."""
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """One step: reading the edges, a round, or all that was left."""
+
+    step: int
+    parent: str
+    """Digest of the manifest before, or of the header."""
+    facts: Facts
+    state: State | None
+    """None when all is done."""
+    merges: tuple[TableRecord, ...]
+    records: tuple[RoundRecord, ...]
+    peak_disk: int
+    """The most bytes that the store has held so far."""
+    seconds: float
+    """Since the run began, pauses apart."""
+
+
+def write_header(folder: Folder, header: Header) -> bool:
+    """Begin a store; says whether it was not there."""
+    return folder.create(HEADER, _encode(header))
+
+
+def read_header(folder: Folder) -> Header:
+    """What the run of a store computes."""
+    try:
+        fields = json.loads(folder.read(HEADER))
+    except FileNotFoundError:
+        raise StoreError(f"{folder.url} is no store of dask_rac: it has no {HEADER}") from None
+    except ValueError:
+        raise DamagedStoreError(f"{folder.at(HEADER)} is damaged: start the run anew in another folder") from None
+    if fields.get("format") != FORMAT:
+        raise StoreError(
+            f"{folder.url} has format {fields.get('format')}, this dask_rac reads {FORMAT}: use the version that wrote "
+            f"it ({fields.get('versions', {}).get('dask_rac', 'unknown')}), or start anew in another folder"
+        )
+    return Header(**fields | {"settings": Settings(**fields["settings"])})
+
+
+def commit(folder: Folder, manifest: Manifest) -> bool:
+    """Make a step count; says whether nobody else has done so."""
+    return folder.create(_step_name(manifest.step), _encode(manifest))
+
+
+def withdraw(folder: Folder, step: int) -> None:
+    """Take back a step that does not hold."""
+    folder.remove(_step_name(step))
+
+
+def parent_digest(folder: Folder, step: int) -> str:
+    """What the manifest of a step calls its parent."""
+    return sha256(folder.read(_step_name(step - 1) if step else HEADER)).hexdigest()
+
+
+def read_chain(folder: Folder) -> list[Manifest]:
+    """The manifests from the first to the newest that follows from the header; what comes after it does not count."""
+    chain: list[Manifest] = []
+    while folder.exists(_step_name(len(chain))):
+        try:
+            manifest = _decode(folder.read(_step_name(len(chain))))
+        except (ValueError, TypeError, LookupError):
+            break
+        if manifest.parent != parent_digest(folder, len(chain)):
+            break
+        chain.append(manifest)
+    return chain
+
+
+def count_manifests(folder: Folder) -> int:
+    """Manifests that are there, whether they hold or not."""
+    return sum(name.endswith(".json") for name in folder.names(STEPS))
+
+
+def check_files(folder: Folder, manifest: Manifest) -> None:
+    """Raise unless the files of a step are what it wrote."""
+    for table in manifest.merges:
+        check_table(folder, table)
+    for shard in manifest.state.shards if manifest.state else ():
+        for file in shard.files:
+            check_array(folder, file)
+
+
+def file_names(manifest: Manifest) -> Iterator[str]:
+    """The files of a step that have to be on disk when it counts."""
+    for table in manifest.merges:
+        yield table.name
+    for shard in manifest.state.shards if manifest.state else ():
+        for file in shard.files:
+            yield f"{file.name}/zarr.json"
+            yield f"{file.name}/c/0"
+
+
+def _step_name(step: int) -> str:
+    """The file of a manifest."""
+    return f"{STEPS}/{step:05d}.json"
+
+
+def _encode(record: Header | Manifest) -> bytes:
+    """As JSON."""
+    return json.dumps(asdict(record), indent=1).encode()
+
+
+def _decode(data: bytes) -> Manifest:
+    """From JSON."""
+    fields: dict[str, Any] = json.loads(data)
+    state = fields["state"]
+    if state is not None:
+        shards = tuple(
+            ShardRecord(**shard | {"files": tuple(FileRecord(**file) for file in shard["files"])})
+            for shard in state["shards"]
+        )
+        state = State(**state | {"shards": shards})
+    return Manifest(
+        **fields
+        | {
+            "facts": Facts(**fields["facts"]),
+            "state": state,
+            "merges": tuple(TableRecord(**table) for table in fields["merges"]),
+            "records": tuple(RoundRecord(**record) for record in fields["records"]),
+        }
+    )

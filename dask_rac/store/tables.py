@@ -1,0 +1,64 @@
+"""Merges and labels as Parquet."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from hashlib import sha256
+from io import BytesIO
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from dask_rac.config import MERGE_COLUMNS
+from dask_rac.errors import DamagedStoreError
+from dask_rac.store.files import Folder
+
+ROW_GROUP = 1_000_000
+
+MERGE_TYPES = (np.int64, np.int64, np.float64, np.int64, np.int32)
+
+
+@dataclass(frozen=True)
+class TableRecord:
+    """What a manifest knows of a Parquet file."""
+
+    name: str
+    rows: int
+    bytes: int
+    digest: str
+    """sha256 of the file."""
+
+
+def write_merges(folder: Folder, name: str, columns: Iterable[NDArray[Any]]) -> TableRecord:
+    """Write merges as a new Parquet file."""
+    typed = [np.asarray(column, dtype) for column, dtype in zip(columns, MERGE_TYPES, strict=True)]
+    table = pa.table({name: pa.array(column) for name, column in zip(MERGE_COLUMNS, typed, strict=True)})
+    buffer = BytesIO()
+    pq.write_table(table, buffer, row_group_size=ROW_GROUP, compression="zstd", write_page_checksum=True)
+    data = buffer.getvalue()
+    folder.write(name, data)
+    return TableRecord(name, len(table), len(data), sha256(data).hexdigest())
+
+
+def check_table(folder: Folder, record: TableRecord) -> None:
+    """Raise unless a table is what was written, to the bit."""
+    try:
+        data = folder.read(record.name)
+    except FileNotFoundError:
+        raise DamagedStoreError(f"{folder.at(record.name)} is missing") from None
+    if sha256(data).hexdigest() != record.digest:
+        raise DamagedStoreError(f"{folder.at(record.name)} is damaged: it is not what was written")
+
+
+def read_merges(folder: Folder, record: TableRecord) -> Mapping[str, NDArray[Any]]:
+    """The columns of a file of merges, the pages checked."""
+    try:
+        with folder.filesystem.open(folder.at(record.name), "rb") as file:
+            table = pq.ParquetFile(file, page_checksum_verification=True).read()
+    except (FileNotFoundError, pa.ArrowInvalid, OSError) as error:
+        raise DamagedStoreError(f"{folder.at(record.name)} cannot be read: {error}") from error
+    return {name: table.column(name).to_numpy() for name in MERGE_COLUMNS}

@@ -1,0 +1,397 @@
+"""The loop of a run with a store: read the edges, round after round, commit each, clean up, go on from any of them."""
+
+from __future__ import annotations
+
+import errno
+import math
+import uuid
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from time import monotonic, perf_counter
+from typing import Any
+
+from dask_rac import rest as rest_step
+from dask_rac.config import HAND_OVER, Event, Progress, RoundRecord, id_dtype
+from dask_rac.errors import DamagedStoreError, InputError, ResourceError, StoreError, StoreInUseError
+from dask_rac.graphs import Graph, intake_graph, round_graph, scan_graph, single_task
+from dask_rac.intake import Built, Routed, Scanned, lay_out
+from dask_rac.plan import Budget, Sizes, finisher_room, projected_disk, rest_fits, shard_entries, unit_rows
+from dask_rac.rest import Rest, finish_rest, write_statistics
+from dask_rac.steps import Job, Receipt, RoundReceipts
+from dask_rac.store import manifest as manifests
+from dask_rac.store.edges import EdgeSource
+from dask_rac.store.files import Folder
+from dask_rac.store.manifest import Facts, Header, Manifest, State
+from dask_rac.workers import Scheduler
+
+DURABLE_SECONDS = 60  # of work that a power failure may cost beyond the round under way
+DISK_SHARE = 3.0  # of the input's size, above which no older state is kept
+KEPT = "merges", "manifests", "statistics"
+
+
+@dataclass
+class StoredRun:
+    """A run on its way."""
+
+    store: Folder
+    header: Header
+    scheduler: Scheduler
+    budget: Budget
+    report: Progress
+    chain: list[Manifest] = field(default_factory=list)
+    phases: dict[str, float] = field(default_factory=dict)
+    """Seconds of each phase, over all tasks."""
+    traffic: dict[str, int] = field(default_factory=dict)
+    """Bytes read and written, over all tasks."""
+    _durable: float = field(default_factory=monotonic)
+    _began: float = field(default_factory=perf_counter)
+    _before: float = 0.0
+
+    def go(self, source: EdgeSource | None) -> None:
+        """Run to the end, from wherever the store is."""
+        self._before = self.chain[-1].seconds if self.chain else 0.0
+        if not self.chain:
+            assert source is not None
+            with self._explained():
+                self._ingest(source)
+        while (state := self.chain[-1].state) is not None:
+            with self._explained():
+                if self._rest_is_due(state):
+                    self._rest(state)
+                else:
+                    self._round(state)
+
+    @property
+    def facts(self) -> Facts:
+        """What reading the edges has shown."""
+        return self.chain[0].facts
+
+    @property
+    def merged(self) -> int:
+        """Merges so far."""
+        return sum(table.rows for manifest in self.chain for table in manifest.merges)
+
+    @property
+    def last_record(self) -> RoundRecord | None:
+        """What the last round did."""
+        return next((record for manifest in reversed(self.chain) for record in reversed(manifest.records)), None)
+
+    @property
+    def pays(self) -> bool:
+        """Whether another round would merge enough, by the last one."""
+        record = self.last_record
+        return record is None or record.merges >= HAND_OVER * record.clusters
+
+    def sizes(self) -> Sizes:
+        """Bytes of what this run holds."""
+        return Sizes.of(self.header.settings, self.facts.nodes, self.facts.edges, self.header.weights)
+
+    def _job(self, entries: int) -> Job:
+        """What the tasks of the next step are told."""
+        facts = self.facts
+        return new_job(self.store, self.header, facts.nodes, facts.edges, entries, len(self.chain))
+
+    def _ingest(self, source: EdgeSource) -> None:
+        """Check the input, then read it into the first state."""
+        settings, n_nodes = self.header.settings, self.header.n_nodes
+        token = uuid.uuid4().hex[:8]
+        narrow = Sizes.of(settings, 1, 1, source.weight_dtype)
+        rows = unit_rows(narrow, 0, self.budget)
+        units = source.units(rows)
+        self.report(Event("scan"))
+        scanned: list[Scanned] = self._compute(scan_graph(token, source, units, n_nodes, settings))
+        self._account(scanned)
+        top = max((receipt.top for receipt in scanned), default=-1)
+        nodes = top + 1 if n_nodes is None else n_nodes
+        edges = sum(receipt.rows - receipt.loops for receipt in scanned)
+        sizes = Sizes.of(settings, nodes, edges, source.weight_dtype)
+        room = shard_entries(sizes, nodes, edges, self.budget, self.header.shards)
+        self._check_disk(projected_disk(sizes, edges) + 40 * nodes)
+        layout = lay_out(scanned, nodes, room)
+        job = new_job(self.store, self.header, nodes, edges, room, 0)
+        self.report(Event("ingest", nodes))
+        routed: list[list[Routed]]
+        built: list[Built]
+        rows = unit_rows(sizes, nodes, self.budget)
+        routed, built = self._compute(intake_graph(job, source, units, layout, rows))
+        self._account([piece for pieces in routed for piece in pieces])
+        self._account(built)
+        conflicts = [receipt.conflict for receipt in built if receipt.conflict]
+        if conflicts:
+            raise ConflictError(min(conflicts))
+        repeats = sum(receipt.repeats for receipt in built) // 2
+        state = State(0, nodes, sum(receipt.shard.entries for receipt in built), tuple(r.shard for r in built))
+        _check_mirrors(state, sum(receipt.later for receipt in built))
+        facts = Facts(
+            nodes,
+            edges - repeats,
+            source.bytes,
+            min((receipt.least for receipt in built), default=math.inf),
+            max((receipt.largest for receipt in built), default=-math.inf),
+            sum(receipt.loops for receipt in scanned),
+            repeats,
+        )
+        pieces = sum(piece.disk for some in routed for piece in some)
+        self._commit(Manifest(0, "", facts, state, (), (), 0, 0.0), pieces)
+
+    def _round(self, state: State) -> None:
+        """One round out of core."""
+        began = perf_counter()
+        sizes = self.sizes()
+        room = shard_entries(sizes, self.facts.nodes, self.facts.edges, self.budget, self.header.shards)
+        job = self._job(room)
+        self._make_room(state)
+        before = sum(self.traffic.values())
+        receipts: RoundReceipts = self._compute(round_graph(job, state))
+        folded = [receipt for receipt in receipts.folded if receipt is not None]
+        moved = [receipt for receipt in receipts.moved if receipt is not None]
+        for layer in (receipts.matched, moved, folded):
+            self._account(layer)
+        places = receipts.places
+        if not places.merges:
+            self._commit(replace(self.chain[-1], state=None, merges=(), records=()), 0)
+            return
+        after = State(
+            state.round + 1,
+            sum(receipt.shard.clusters for receipt in folded),
+            sum(receipt.shard.entries for receipt in folded),
+            tuple(receipt.shard for receipt in folded),
+        )
+        self._check_round(state, after, receipts)
+        due = self.header.settings.finisher and not self.pays
+        record = RoundRecord(
+            round=after.round,
+            clusters=places.live,
+            edges=state.entries // 2,
+            merges=places.merges,
+            nearest_updates=places.updates,
+            match_seconds=_seconds(receipts.matched) + _seconds(moved),
+            fold_seconds=_seconds(folded),
+            deferred=due,
+        )
+        tables = tuple(receipt.merges for receipt in folded if receipt.merges.rows)
+        pieces = sum(receipt.disk for receipt in moved)
+        step = Manifest(len(self.chain), "", self.facts, after, tables, (record,), 0, 0.0)
+        self._commit(step, pieces)
+        seconds, traffic = perf_counter() - began, sum(self.traffic.values()) - before
+        self.report(Event("round", self.facts.nodes, self.merged, record, seconds=seconds, bytes=traffic))
+
+    def _rest_is_due(self, state: State) -> bool:
+        """Whether what is left goes on in memory; whether it is handed over depends on the data alone."""
+        fits = rest_fits(self.sizes(), state.clusters, state.entries, self.budget)
+        if self.header.settings.finisher and not self.pays:
+            return fits and state.entries // 2 <= finisher_room(self.budget)
+        if self.header.shards is None:
+            return fits
+        return fits and state.entries * self.header.shards <= 2 * self.facts.edges
+
+    def _rest(self, state: State) -> None:
+        """All that is left, in memory."""
+        job = self._job(0)
+        self.report(Event("rest", self.facts.nodes, self.merged))
+        rest_step.listeners[job.url] = self.report
+        try:
+            done: Rest = self._compute(
+                single_task(
+                    finish_rest,
+                    job.attempt,
+                    job,
+                    state,
+                    self.merged,
+                    self.pays,
+                    finisher_room(self.budget),
+                    self.budget.threads,
+                )
+            )
+        finally:
+            del rest_step.listeners[job.url]
+        step = Manifest(len(self.chain), "", self.facts, None, done.merges, done.records, 0, 0.0)
+        self._commit(step, 0)
+
+    def _commit(self, step: Manifest, pieces: int) -> None:
+        """Make a step count, then delete what it does without."""
+        disk = self._disk() + pieces + _step_bytes(step)
+        peak = max([disk, *(manifest.peak_disk for manifest in self.chain)])
+        number = len(self.chain)
+        seconds = self._before + perf_counter() - self._began
+        step = replace(
+            step,
+            step=number,
+            parent=manifests.parent_digest(self.store, number),
+            peak_disk=peak,
+            seconds=round(seconds, 3),
+        )
+        if monotonic() - self._durable > DURABLE_SECONDS or step.state is None:
+            for name in manifests.file_names(step):
+                if self.store.exists(name):
+                    self.store.sync(name)
+            self._durable = monotonic()
+        for record in step.records:
+            write_statistics(self.store, record)
+        if not manifests.commit(self.store, step):
+            raise StoreInUseError(f"{self.store.url}: another run has done step {number} already; this one stops")
+        self.chain.append(step)
+        self.clean()
+
+    def clean(self) -> None:
+        """Delete everything that no step needs: pieces, states of older rounds, what a run that was killed left."""
+        kept = {table.name for manifest in self.chain for table in manifest.merges}
+        shards = {shard.name for manifest in self._kept() if manifest.state for shard in manifest.state.shards}
+        for folder in self.store.names("rounds"):
+            inside = {f"rounds/{folder}/{name}" for name in self.store.names(f"rounds/{folder}")}
+            if not inside & shards:
+                self.store.remove(f"rounds/{folder}")
+            else:
+                for name in inside - shards:
+                    self.store.remove(name)
+        for name in self.store.names("merges"):
+            if f"merges/{name}" not in kept:
+                self.store.remove(f"merges/{name}")
+
+    def _kept(self) -> list[Manifest]:
+        """The steps whose state stays: the last, and the one before while there is room for both and the next."""
+        last = self.chain[-1:]
+        if len(self.chain) < 2 or not last[0].state or not self.chain[-2].state:
+            return last
+        now, then = last[0].state.bytes, self.chain[-2].state.bytes
+        return self.chain[-2:] if then + 2.4 * now <= DISK_SHARE * self.facts.input_bytes else last
+
+    def _disk(self) -> int:
+        """Bytes in the store that count."""
+        tables = sum(table.bytes for manifest in self.chain for table in manifest.merges)
+        states = sum(manifest.state.bytes for manifest in self._kept() if manifest.state) if self.chain else 0
+        return tables + states
+
+    def _make_room(self, state: State) -> None:
+        """Raise if the next round cannot end for want of disk."""
+        self._check_disk(int(1.3 * state.bytes))
+
+    def _check_disk(self, needed: int) -> None:
+        """Raise unless there is room for so many bytes."""
+        free = self.store.free_bytes()
+        if free is not None and free < needed:
+            raise ResourceError(
+                f"{self.store.url} has {free / 1e9:.3g} GB free, and the next step may need {needed / 1e9:.3g} GB: make "
+                "room and resume, or use another disk"
+            )
+
+    def _check_round(self, before: State, after: State, receipts: RoundReceipts) -> None:
+        """Raise unless a round left what it must."""
+        folded = [receipt for receipt in receipts.folded if receipt is not None]
+        merges, live = receipts.places.merges, receipts.places.live
+        listed = sum(receipt.merges.rows for receipt in folded)
+        if not listed == merges == live - after.clusters:
+            raise DamagedStoreError(
+                f"round {after.round} merged {merges} of {live} clusters, wrote {listed} merges and left {after.clusters}: "
+                "the store has been changed by something else; resume the run"
+            )
+        _check_mirrors(after, sum(receipt.later for receipt in folded))
+
+    def _compute(self, graph: Graph) -> Any:
+        """The result of a graph, with progress."""
+
+        def done(finished: int, total: int) -> None:
+            nodes = self.facts.nodes if self.chain else 0
+            self.report(Event("tasks", nodes, self.merged, self.last_record, finished, total))
+
+        return self.scheduler.compute(graph, done)
+
+    def _account(self, receipts: Sequence[Receipt]) -> None:
+        """Add up what tasks cost."""
+        for receipt in receipts:
+            for name, seconds in receipt.seconds.items():
+                self.phases[name] = self.phases.get(name, 0.0) + seconds
+            for name, size in receipt.bytes.items():
+                self.traffic[name] = self.traffic.get(name, 0) + size
+
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        """Say what to do about a full disk."""
+        try:
+            yield
+        except OSError as error:
+            if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+                raise
+            self.clean_attempt()
+            raise ResourceError(
+                f"the disk of {self.store.url} is full: make room, then dask_rac.resume({self.store.url!r})"
+            ) from error
+
+    def clean_attempt(self) -> None:
+        """Delete what the step under way has written."""
+        if self.chain:
+            self.clean()
+        else:
+            self.store.remove("rounds")
+            self.store.remove("merges")
+
+
+class ConflictError(InputError):
+    """An edge with two weights; its rows are still to be found."""
+
+    def __init__(self, edge: tuple[int, int]) -> None:
+        super().__init__(f"edge {edge[0]}-{edge[1]} has two weights")
+        self.edge = edge
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return ConflictError, (self.edge,)
+
+
+def new_job(store: Folder, header: Header, nodes: int, edges: int, room: int, step: int) -> Job:
+    """What the tasks of a step are told."""
+    return Job(
+        store.url,
+        header.settings,
+        nodes,
+        id_dtype(nodes).__name__,
+        id_dtype(max(nodes, 2 * edges)).__name__,
+        header.weights,
+        f"rounds/{step:05d}-{uuid.uuid4().hex[:8]}",
+        room,
+    )
+
+
+def newest_sound(store: Folder) -> list[Manifest]:
+    """The chain up to the newest step whose files are what was written; a step that does not hold is taken back."""
+    chain = manifests.read_chain(store)
+    there = manifests.count_manifests(store)
+    fault: StoreError | None = None
+    if there > len(chain):
+        fault = DamagedStoreError(f"{store.at(manifests.STEPS)}/{len(chain):05d}.json is damaged")
+    for length in range(len(chain), max(0, len(chain) - 2), -1):
+        try:
+            for manifest in chain[:length]:
+                manifests.check_files(
+                    store, manifest if manifest is chain[length - 1] else replace(manifest, state=None)
+                )
+        except DamagedStoreError as error:
+            fault = fault or error
+            continue
+        for step in range(there - 1, length - 1, -1):
+            manifests.withdraw(store, step)
+        return chain[:length]
+    if fault is not None and there:
+        raise DamagedStoreError(
+            f"{fault}; no sound round is left before it: start the run anew in another folder"
+        ) from fault
+    return []
+
+
+def _check_mirrors(state: State, later: int) -> None:
+    """Raise unless every edge is in both its rows."""
+    if 2 * later != state.entries:
+        raise DamagedStoreError(
+            f"of {state.entries} entries {later} point to a later cluster, and half should: the store has been changed by "
+            "something else; resume the run"
+        )
+
+
+def _seconds(receipts: Sequence[Receipt]) -> float:
+    """What a layer took, over all its tasks."""
+    return sum(sum(receipt.seconds.values()) for receipt in receipts)
+
+
+def _step_bytes(step: Manifest) -> int:
+    """What a step has written that stays."""
+    return sum(table.bytes for table in step.merges) + (step.state.bytes if step.state else 0)

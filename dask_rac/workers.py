@@ -1,0 +1,188 @@
+"""Where tasks run: the threads of this process, or the workers of a client."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import uuid
+from collections.abc import Callable
+from time import monotonic
+from typing import Any, Protocol
+
+import dask
+from dask.callbacks import Callback
+from distributed import Client, default_client
+from distributed.system import MEMORY_LIMIT
+
+from dask_rac.driver import new_team
+from dask_rac.errors import InputError, ResourceError
+from dask_rac.graphs import Graph
+from dask_rac.plan import Budget
+from dask_rac.store.files import Folder
+
+SHARE = 0.5  # of the memory there is, by default
+PACKAGES = ("dask-rac", "dask", "distributed", "numba", "numpy", "zarr", "pyarrow")
+
+Done = Callable[[int, int], None]
+"""Told how many tasks are done, of how many."""
+
+
+class Scheduler(Protocol):
+    """Where tasks run."""
+
+    def budget(self, memory: str | float | None) -> Budget:
+        """What a run may use."""
+
+    def compute(self, graph: Graph, done: Done) -> Any:
+        """The result of a graph's last task."""
+
+    def check(self, store: Folder) -> None:
+        """Raise unless a run can begin."""
+
+
+def chosen(client: Any) -> Scheduler:
+    """The client given, else the current one, else the threads of this process."""
+    if client is None:
+        try:
+            client = default_client()
+        except ValueError:
+            return Threads()
+    if not isinstance(client, Client):
+        raise InputError(f"client={client!r} is no distributed.Client: leave it out to use the threads of this process")
+    return Workers(client)
+
+
+def memory_bytes(memory: str | float | None, default: int) -> int:
+    """A budget as bytes."""
+    if memory is None:
+        return default
+    try:
+        size = int(dask.utils.parse_bytes(memory))
+    except (ValueError, TypeError, AttributeError):
+        size = 0
+    if size <= 0 or isinstance(memory, bool):
+        raise InputError(f"memory={memory!r} is no amount of memory: give bytes, or text such as '6GB'")
+    return size
+
+
+class Threads:
+    """The threads of this process, as many as Dask's setting `num_workers` says."""
+
+    def __init__(self) -> None:
+        with new_team() as team:
+            self.threads = team.threads
+
+    def budget(self, memory: str | float | None) -> Budget:
+        """What a run may use: half of the machine unless told otherwise."""
+        return Budget(memory_bytes(memory, int(SHARE * MEMORY_LIMIT)), 1, self.threads)
+
+    def check(self, store: Folder) -> None:
+        """Nothing has to be checked."""
+
+    def compute(self, graph: Graph, done: Done) -> Any:
+        """The result of a graph's last task."""
+        total, finished = len(graph.tasks), 0
+
+        def count(*_: Any) -> None:
+            nonlocal finished
+            finished += 1
+            done(min(finished, total), total)
+
+        with Callback(posttask=count):
+            return graph.result.compute(scheduler="threads", num_workers=self.threads, optimize_graph=False)
+
+
+class Workers:
+    """The workers of a client, which stays the user's."""
+
+    def __init__(self, client: Client) -> None:
+        self.client = client
+        self.patience = dask.utils.parse_timedelta(dask.config.get("distributed.comm.timeouts.connect", "30s"))
+
+    def check(self, store: Folder) -> None:
+        """Raise unless there are workers, with our versions, that see the store."""
+        self._await_workers()
+        self._check_versions()
+        self._check_store(store)
+
+    def budget(self, memory: str | float | None) -> Budget:
+        """What a run may use: half of the smallest worker's memory on each of them, unless told otherwise."""
+        workers = self._await_workers()
+        limits = [worker["memory_limit"] or MEMORY_LIMIT for worker in workers.values()]
+        total = memory_bytes(memory, int(SHARE * min(limits)) * len(workers))
+        if total / len(workers) > min(limits):
+            raise ResourceError(
+                f"memory={memory!r} is {total / len(workers) / 1e9:.3g} GB for each of {len(workers)} workers, and one has "
+                f"{min(limits) / 1e9:.3g} GB: set memory='{min(limits) * len(workers) / 1e9 * 0.7:.2g}GB' or less"
+            )
+        return Budget(total, len(workers), max(worker["nthreads"] for worker in workers.values()))
+
+    def compute(self, graph: Graph, done: Done) -> Any:
+        """The result of a graph's last task; nothing of it stays on the workers."""
+        futures = self.client.compute(graph.tasks, optimize_graph=False)
+        seen = monotonic()
+        try:
+            while True:
+                try:
+                    return futures[-1].result(timeout=0.2)
+                except TimeoutError:
+                    done(sum(future.done() for future in futures), len(futures))
+                if self.client.scheduler_info(n_workers=-1)["workers"]:
+                    seen = monotonic()
+                if monotonic() - seen > self.patience:
+                    raise ResourceError(_no_workers(self.patience))
+        finally:
+            self.client.cancel(futures)
+
+    def _await_workers(self) -> dict[str, Any]:
+        """The workers, after some patience."""
+        try:
+            self.client.wait_for_workers(1, timeout=self.patience)
+        except TimeoutError:
+            raise ResourceError(_no_workers(self.patience)) from None
+        workers: dict[str, Any] = self.client.scheduler_info(n_workers=-1)["workers"]
+        return workers
+
+    def _check_versions(self) -> None:
+        """Raise unless every worker has what we have."""
+        ours = versions()
+        for address, theirs in self.client.run(versions).items():
+            for package, version in ours.items():
+                if theirs.get(package) != version:
+                    raise ResourceError(
+                        f"worker {address} has {package} {theirs.get(package) or 'not at all'}, this process {version}: "
+                        "install the same versions everywhere"
+                    )
+
+    def _check_store(self, store: Folder) -> None:
+        """Raise unless every worker sees what we write."""
+        probe = f"probe-{uuid.uuid4().hex[:8]}"
+        store.write(probe, b"dask_rac")
+        try:
+            for address, seen in self.client.run(_sees, store.url, probe).items():
+                if not seen:
+                    raise ResourceError(
+                        f"worker {address} does not see {store.url}: use a folder that all machines share, or an object "
+                        "store"
+                    )
+        finally:
+            store.remove(probe)
+
+
+def versions() -> dict[str, str]:
+    """The packages that must be the same everywhere."""
+    return {package: importlib.metadata.version(package) for package in PACKAGES}
+
+
+def _sees(url: str, probe: str) -> bool:
+    """Whether this process can read a file of the store, and write there."""
+    store = Folder(url)
+    return store.exists(probe) and (not store.local or os.access(store.path, os.W_OK))
+
+
+def _no_workers(patience: float) -> str:
+    """What to say when nobody is there."""
+    return (
+        f"the cluster has had no worker for {patience:.0f} s: start workers (cluster.scale(4), dask worker ADDRESS) and "
+        "resume; Dask's setting distributed.comm.timeouts.connect says how long to wait"
+    )
