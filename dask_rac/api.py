@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import warnings
 from contextlib import AbstractContextManager, nullcontext
+from os import PathLike
 from typing import Any
 
-import numpy as np
-
 from dask_rac import driver
-from dask_rac.clustering import Clustering
-from dask_rac.config import Event, Progress, Settings, checked_settings
-from dask_rac.edges import Graph, load_graph
+from dask_rac.checks import check_missing
+from dask_rac.clustering import Clustering, StoredClustering
+from dask_rac.config import Event, Progress, checked_settings
+from dask_rac.edges import load_graph
 from dask_rac.errors import InputError
-from dask_rac.progress import TerminalProgress, on_terminal
+from dask_rac.plan import Plan
+from dask_rac.progress import LineProgress, TerminalProgress, on_terminal
+from dask_rac.session import PlanOptions, RunOptions, open_result, plan_stored, resume_run, stored_cluster
 
 
 def cluster(
@@ -26,8 +28,17 @@ def cluster(
     duplicates: str = "error",
     finisher: bool = True,
     progress: Progress | bool | None = None,
+    *,
+    store: str | PathLike[str] | None = None,
+    memory: str | float | None = None,
+    shards: int | None = None,
+    client: Any = None,
 ) -> Clustering:
     """The exact hierarchical agglomerative clustering of a weighted graph.
+
+    In memory, or with `store=` out of core: then a graph many times larger than memory is read in pieces and clustered
+    through the disk, round by round, on the threads of this process or on the workers of a `distributed.Client`; what
+    is done stays done, and `resume` goes on after whatever stopped it. The merges are the same, to the last bit.
 
     Parameters
     ----------
@@ -56,24 +67,45 @@ def cluster(
         the same.
     progress : callable or bool, optional
         Called with an `Event` at each stage and after each round. By default a bar on a terminal, else nothing; False
-        for nothing, True for the bar.
+        for nothing, True for the bar, or plain lines where there is no terminal.
+    store : path or URL, optional
+        A new folder for the run: its state after each round, its merges, its statistics. `edges` may then also be a
+        Dask DataFrame or the path of a Parquet dataset or Zarr group larger than memory.
+    memory : str or int, optional
+        What the arrays of the run may use, such as "6GB", in all processes together; the interpreter and its libraries,
+        some 0.3 GB a process, come on top. Half of what there is by default. For `store=`.
+    shards : int, optional
+        Into how many shards the graph is cut at first. By default as few as `memory` allows. For `store=`.
+    client : distributed.Client, optional
+        Where to run. By default the current client, else the threads of this process. For `store=`.
 
     Returns
     -------
     Clustering
+        With `store=`, a `StoredClustering`, whose merges stay on disk.
 
     Raises
     ------
     InputError
         If the edges or a parameter cannot be used; it says where and what to do.
+    StoreError
+        If `store` cannot be used: it holds something already, cannot be written, is in use, or is damaged.
+    ResourceError
+        If memory, disk or workers do not suffice; it says which setting would.
     """
     settings = checked_settings(linkage, missing, weights, max_height, duplicates, finisher)
+    if store is not None:
+        with _watcher(progress) as report:
+            return stored_cluster(edges, settings, RunOptions(n_nodes, memory, shards, client, store), report)
+    for name, value in (("memory", memory), ("shards", shards), ("client", client)):
+        if value is not None:
+            raise InputError(f"{name}= is for runs through the disk: give store= as well, or leave it out")
     with driver.new_team() as team, _watcher(progress) as report:
         report(Event("compile"))
         driver.compile_kernels("int32")
         report(Event("load"))
         graph = load_graph(edges, n_nodes, settings, team, driver.memory_limit())
-        _check_missing(graph, settings)
+        check_missing(settings, len(graph.rows.start), graph.least, graph.largest)
         if graph.loops:
             warnings.warn(f"dropped {graph.loops} self loops: a node has no distance to itself", stacklevel=2)
         nodes, ids = len(graph.rows.start), graph.rows.neighbour.dtype.name
@@ -85,31 +117,104 @@ def cluster(
     return Clustering(nodes, outcome.merges, outcome.round, outcome.records, settings)
 
 
+def plan_run(
+    edges: str | PathLike[str],
+    linkage: str = "average",
+    missing: str | float | None = None,
+    weights: str = "distance",
+    n_nodes: int | None = None,
+    *,
+    memory: str | float | None = None,
+    shards: int | None = None,
+    client: Any = None,
+    progress: Progress | bool | None = None,
+) -> Plan:
+    """What `cluster(..., store=...)` with the same arguments would take, without running it.
+
+    Parameters
+    ----------
+    edges : path or URL
+        A Parquet file or folder, or a Zarr group. Only their metadata is read, unless they lack statistics.
+    linkage, missing, weights, n_nodes, memory, shards, client, progress
+        As for `cluster`.
+
+    Returns
+    -------
+    Plan
+        Shards, bytes, projected peaks of memory and disk, and the first round as a Dask graph: `plan.visualize()`.
+
+    Raises
+    ------
+    ResourceError
+        If it does not fit; it says which setting would.
+    """
+    settings = checked_settings(linkage, missing, weights, None, "error", True)
+    with _watcher(progress) as report:
+        return plan_stored(edges, settings, PlanOptions(n_nodes, memory, shards, client), report)
+
+
+def resume(
+    store: str | PathLike[str],
+    *,
+    memory: str | float | None = None,
+    client: Any = None,
+    progress: Progress | bool | None = None,
+) -> StoredClustering:
+    """Go on with a run that was stopped, from the last round whose files are sound.
+
+    Parameters
+    ----------
+    store : path or URL
+        The folder of the run.
+    memory : str or int, optional
+        As for `cluster`; it need not be what it was.
+    client : distributed.Client, optional
+        As for `cluster`.
+    progress : callable or bool, optional
+        As for `cluster`.
+
+    Returns
+    -------
+    StoredClustering
+        The result: the same, to the last bit, as if nothing had stopped the run. That of a finished run at once.
+
+    Raises
+    ------
+    StoreError
+        If there is no run, another process works on it, or it is damaged beyond the round before the last.
+    InputError
+        If the edges have changed since the run began.
+    """
+    with _watcher(progress) as report:
+        return resume_run(store, memory, client, report)
+
+
+def open_run(store: str | PathLike[str], *, progress: Progress | bool | None = None) -> StoredClustering:
+    """The result in a store: of a finished run, or of one on its way as far as it has come.
+
+    Parameters
+    ----------
+    store : path or URL
+        The folder of the run.
+    progress : callable or bool, optional
+        As for `cluster`; told of what is asked of the result.
+
+    Returns
+    -------
+    StoredClustering
+    """
+    with _watcher(progress) as report:
+        return open_result(store, report)
+
+
 def _watcher(progress: Progress | bool | None) -> AbstractContextManager[Progress]:
     """Whom to tell what happens."""
     if callable(progress):
         return nullcontext(progress)
     if progress is not None and not isinstance(progress, bool):
         raise InputError(f"progress={progress!r} is neither True nor False nor a function")
+    if progress and not on_terminal():
+        return LineProgress()
     if progress or (progress is None and on_terminal()):
         return TerminalProgress()
     return nullcontext(lambda _: None)
-
-
-def _check_missing(graph: Graph, settings: Settings) -> None:
-    """Refuse a weight for missing pairs that is nearer than an edge's."""
-    missing = settings.missing
-    if isinstance(missing, str) or settings.linkage == "single" or not np.isfinite(graph.largest):
-        return
-    nearer, edge, bound, other = (
-        (missing < graph.largest, "largest weight", graph.largest, "more")
-        if settings.weights == "distance"
-        else (missing > graph.least, "smallest similarity", graph.least, "less")
-    )
-    if not np.isfinite(float(len(graph.rows.start)) ** 2 * missing):
-        raise InputError(f"missing={missing} adds up to infinity over all pairs: scale weights and missing down")
-    if nearer:
-        raise InputError(
-            f"missing={missing} is nearer than the {edge}, {bound}: pairs without an edge would merge before known "
-            f"ones, and are never looked at; use {bound} or {other}, 'ignore' or 'infinite'"
-        )

@@ -87,6 +87,17 @@ class AuditReport:
         return "; ".join(filter(None, (wrong, strays)))
 
 
+class AuditError(RuntimeError):
+    """A result that does not come out of its edges."""
+
+    def __init__(self, report: AuditReport) -> None:
+        super().__init__(str(report))
+        self.report = report
+
+    def __reduce__(self) -> tuple[type, tuple[AuditReport]]:
+        return AuditError, (self.report,)
+
+
 class Audit:
     """An audit of merges, edge by edge.
 
@@ -158,7 +169,7 @@ class Audit:
         rule = rule_of(self._settings)
         ids, live = id_dtype(self._n_nodes), self._live()
         blocks = max(1, -(-self._n_nodes // kernels.BLOCK))
-        position, gap = np.empty(self._n_nodes, ids), np.empty(blocks * kernels.BLOCK, ids)
+        position, gap = np.empty(self._n_nodes, ids), _aligned(blocks * kernels.BLOCK, ids)
         kernels.check_merges(self._merges, rule, live, self._faults)
         kernels.place_leaves(self._merges, self._faults, live.size, position, gap)
         gap = gap.reshape(blocks, kernels.BLOCK)
@@ -182,6 +193,14 @@ def _audit_rule(settings: Settings) -> Rule:
     if settings.linkage == "single":
         return rule._replace(code=rules.MAX_PRESENT, scale=-rule.scale)
     return rule
+
+
+def _aligned(length: int, dtype: type[np.signedinteger]) -> Ids:
+    """An array of anything whose first block starts where kernels want it."""
+    spare = kernels.BLOCK_BYTES // np.dtype(dtype).itemsize
+    room = np.empty(length + spare, dtype)
+    start = -room.ctypes.data % kernels.BLOCK_BYTES // room.itemsize
+    return room[start : start + length]
 
 
 def _last_in_blocks(gap: Ids) -> Ids:

@@ -87,3 +87,22 @@ def describe_conflict(columns: EdgeColumns, where: Where) -> str:
 def duplicates_policy(settings: Settings) -> int:
     """The kernels' code for what becomes of an edge given with several weights."""
     return {"min": ingest.KEEP_LEAST, "max": ingest.KEEP_LARGEST, "mean": ingest.KEEP_MEAN}[settings.duplicates]
+
+
+def check_missing(settings: Settings, nodes: int, least: float, largest: float) -> None:
+    """Refuse a weight for missing pairs that is nearer than an edge's."""
+    missing = settings.missing
+    if isinstance(missing, str) or settings.linkage == "single" or not np.isfinite(largest):
+        return
+    nearer, edge, bound, other = (
+        (missing < largest, "largest weight", largest, "more")
+        if settings.weights == "distance"
+        else (missing > least, "smallest similarity", least, "less")
+    )
+    if not np.isfinite(float(nodes) ** 2 * missing):
+        raise InputError(f"missing={missing} adds up to infinity over all pairs: scale weights and missing down")
+    if nearer:
+        raise InputError(
+            f"missing={missing} is nearer than the {edge}, {bound}: pairs without an edge would merge before known "
+            f"ones, and are never looked at; use {bound} or {other}, 'ignore' or 'infinite'"
+        )

@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, fields
 from functools import cached_property
-from html import escape
-from typing import Any
+from os import PathLike
+from typing import Any, Protocol, overload
 
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from dask_rac.config import MERGE_COLUMNS, RoundRecord, Settings, checked_number
-from dask_rac.dendrogram import Dendrogram
+from dask_rac.audit import Audit, AuditError, AuditReport
+from dask_rac.config import MERGE_COLUMNS, RoundRecord, Settings, checked_number, facts_table
+from dask_rac.dendrogram import Dendrogram, Forest
+from dask_rac.edges import Graph, load_graph
 from dask_rac.errors import InputError
 from dask_rac.kernels.arrays import Merges
+from dask_rac.shard import Team, starts_of
+from dask_rac.store.files import Folder
+from dask_rac.store.labels import write_labels
+from dask_rac.store.manifest import Facts, Header, Manifest
+from dask_rac.store.tables import TableRecord, read_merges
 
 
 class Clustering:
@@ -77,7 +84,22 @@ class Clustering:
         labels.flags.writeable = False
         return labels
 
-    def cut(self, height: ArrayLike | None = None, n_clusters: ArrayLike | None = None) -> NDArray[np.int64]:
+    @overload
+    def cut(
+        self, height: ArrayLike | None = None, n_clusters: ArrayLike | None = None, store: None = None
+    ) -> NDArray[np.int64]: ...
+
+    @overload
+    def cut(
+        self, height: ArrayLike | None = None, n_clusters: ArrayLike | None = None, *, store: str | PathLike[str]
+    ) -> str: ...
+
+    def cut(
+        self,
+        height: ArrayLike | None = None,
+        n_clusters: ArrayLike | None = None,
+        store: str | PathLike[str] | None = None,
+    ) -> NDArray[np.int64] | str:
         """Flat clusters at a height, or so many of them.
 
         Parameters
@@ -87,22 +109,64 @@ class Clustering:
             are rounded: the mean of equal weights may lie a last bit above them.
         n_clusters : int or list of int, optional
             How many clusters there shall be.
+        store : path or URL, optional
+            Where to write the labels, one cut at a time. `labels.parquet`: columns `node` and `label`; for a list a
+            folder with one such file for each, `height=0.5/`, which readers of Parquet take as a third column.
+            `labels.zarr`: an array, a row a cut.
 
         Returns
         -------
-        numpy.ndarray
-            The cluster of each node, int64, numbered 0, 1, 2, ... by smallest node. For a list, a row a cut, all made
-            in one pass.
+        numpy.ndarray or str
+            The cluster of each node, int64, numbered 0, 1, 2, ... by smallest node. For a list, a row a cut. With
+            `store=`, where the labels are.
         """
         if (height is None) == (n_clusters is None):
             raise InputError("cut() takes either height= or n_clusters=")
-        if height is not None:
-            wanted = _numbers("height", height, "iuf", "number")
-            labels = self._tree.label_heights(np.atleast_1d(wanted).astype(np.float64))
-        else:
-            wanted = _numbers("n_clusters", n_clusters, "iu", "whole number")
-            labels = self._tree.label_counts(np.atleast_1d(wanted))
+        kind = "n_clusters" if height is None else "height"
+        wanted = (
+            _numbers("n_clusters", n_clusters, "iu", "whole number")
+            if height is None
+            else _numbers("height", height, "iuf", "number").astype(np.float64)
+        )
+        values = np.atleast_1d(wanted)
+        if store is not None:
+            return write_labels(store, self._label(kind, values), kind, values.tolist(), self.n_nodes)
+        labels = np.empty((len(values), self.n_nodes), np.int64)
+        for row, found in zip(labels, self._label(kind, values), strict=True):
+            row[:] = found
         return labels if wanted.ndim else labels[0]
+
+    def verify(self, edges: Any = None) -> AuditReport:
+        """Recompute every height from the edges, in one pass over them.
+
+        Each edge counts for the merge that first brings its two nodes together; from these edges the merge's height
+        must come out again. What this cannot show is that each merge was the nearest one to be had.
+
+        Parameters
+        ----------
+        edges
+            The edges, as `dask_rac.cluster` took them. A run with a store knows where its edges are.
+
+        Returns
+        -------
+        AuditReport
+            How many merges and edges were looked at, and the largest relative error.
+
+        Raises
+        ------
+        AuditError
+            If a height does not come out.
+        """
+        if edges is None:
+            raise InputError("verify() needs the edges again: verify(edges), as they were given to cluster()")
+        audit = Audit(self.n_nodes, self._tree.merges, self._settings)
+        with Team(1) as team:
+            audit_graph(audit, load_graph(edges, self.n_nodes, self._settings, team, 2**62))
+        return checked_report(audit)
+
+    def _label(self, kind: str, values: NDArray[Any]) -> Iterable[NDArray[np.int64]]:
+        """Labels of each cut."""
+        return self._tree.label_heights(values) if kind == "height" else self._tree.label_counts(values)
 
     def to_scipy(self, join: bool = False, zero: float | None = None) -> NDArray[np.float64]:
         """The hierarchy as scipy's linkage matrix Z.
@@ -127,23 +191,30 @@ class Clustering:
                 raise InputError(f"zero={zero!r} is not finite: 1.0 is usual for similarities up to 1")
         return self._tree.to_scipy(join, zero)
 
+    @property
+    def _n_merges(self) -> int:
+        return len(self._merge_rounds)
+
+    def _height_range(self) -> tuple[float, float] | None:
+        """The heights of the nearest and the farthest merge."""
+        if not self._n_merges:
+            return None
+        low, high = (self._settings.sign * self._tree.distances[[0, -1]]).tolist()
+        return low, high
+
     def __repr__(self) -> str:
         facts = ", ".join(f"{name}={value}" for name, value in self._facts().items())
         return f"<Clustering: {facts}>"
 
     def _repr_html_(self) -> str:
-        rows = "".join(
-            f"<tr><th style='text-align:left'>{escape(name)}</th><td style='text-align:left'>{escape(value)}</td></tr>"
-            for name, value in self._facts().items()
-        )
-        return f"<table><caption><b>dask_rac.Clustering</b></caption><tbody>{rows}</tbody></table>"
+        return facts_table("dask_rac.Clustering", self._facts())
 
     def _facts(self) -> dict[str, str]:
         """What both representations tell."""
         settings = self._settings
         facts = {
             "nodes": f"{self.n_nodes:,}",
-            "merges": f"{len(self._merge_rounds):,}",
+            "merges": f"{self._n_merges:,}",
             "trees": f"{self.n_trees:,}",
             "linkage": settings.linkage,
             "weights": settings.weights,
@@ -151,12 +222,145 @@ class Clustering:
         }
         if np.isfinite(settings.max_height):
             facts["max_height"] = str(settings.max_height)
-        if len(self._merge_rounds):
-            facts["heights"] = "{:.6g} to {:.6g}".format(*self._settings.sign * self._tree.distances[[0, -1]])
+        if (heights := self._height_range()) is not None:
+            facts["heights"] = "{:.6g} to {:.6g}".format(*heights)
         finished = sum(record.merges for record in self._records if record.finisher)
         rounds = sum(not record.finisher for record in self._records)
         facts["rounds"] = f"{rounds} and {finished:,} merges by the finisher" if finished else str(rounds)
         return facts
+
+
+class StoredResult(Protocol):
+    """What a stored clustering is made from."""
+
+    @property
+    def folder(self) -> Folder:
+        """The store."""
+
+    @property
+    def header(self) -> Header:
+        """What the run computes."""
+
+    @property
+    def chain(self) -> Sequence[Manifest]:
+        """Its steps so far."""
+
+    @property
+    def facts(self) -> Facts:
+        """What reading the edges has shown."""
+
+    @property
+    def tables(self) -> list[TableRecord]:
+        """The files of merges, in order."""
+
+    def frame(self) -> Any:
+        """The merges as a Dask DataFrame."""
+
+    def merges(self) -> Merges:
+        """All merges in memory."""
+
+    def height_range(self) -> tuple[float, float] | None:
+        """The heights of the nearest and the farthest merge."""
+
+    def verify(self, edges: Any) -> AuditReport:
+        """Audit the merges."""
+
+
+class StoredClustering(Clustering):
+    """The hierarchy in a store, finished or on its way, as `dask_rac.open` and `cluster(store=...)` return it.
+
+    What it has in common with `Clustering` it does without holding more than a few vectors over the nodes, `to_scipy`
+    apart. `merges` is a Dask DataFrame over the Parquet files of the store.
+
+    Attributes
+    ----------
+    store : str
+        Where it is.
+    finished : bool
+        Whether the run has come to its end; if not, these are the merges so far.
+    peak_disk : int
+        The most bytes that the store has held.
+    """
+
+    def __init__(self, run: StoredResult) -> None:
+        self._run = run
+        self.n_nodes = run.facts.nodes
+        self.store = run.folder.url
+        self.finished = run.chain[-1].state is None
+        self.peak_disk = run.chain[-1].peak_disk
+        self._records = [record for manifest in run.chain for record in manifest.records]
+        self._settings = run.header.settings
+
+    @property
+    def n_trees(self) -> int:
+        """Trees of the hierarchy, single nodes among them."""
+        return self.n_nodes - self._n_merges
+
+    @property
+    def _n_merges(self) -> int:
+        return sum(table.rows for table in self._run.tables)
+
+    @property
+    def merges(self) -> Any:
+        """A row a merge, as a Dask DataFrame."""
+        return self._run.frame()
+
+    @cached_property
+    def labels(self) -> NDArray[np.int64]:
+        """The tree of each node."""
+        labels = next(iter(self._forest.label_counts(np.array([self.n_trees]))))
+        labels.flags.writeable = False
+        return labels
+
+    @cached_property
+    def _forest(self) -> Forest:
+        """What flat cuts need."""
+        return Forest(self.n_nodes, self._parts(), self._settings.sign)
+
+    @cached_property
+    def _tree(self) -> Dendrogram:  # type: ignore[override]
+        """All merges in memory."""
+        return Dendrogram(self.n_nodes, self._run.merges(), self._settings.sign)
+
+    def _parts(self) -> Iterator[Mapping[str, NDArray[Any]]]:
+        """The merges, file by file."""
+        return (read_merges(self._run.folder, table) for table in self._run.tables)
+
+    def _label(self, kind: str, values: NDArray[Any]) -> Iterable[NDArray[np.int64]]:
+        """Labels of each cut, one at a time."""
+        return self._forest.label_heights(values) if kind == "height" else self._forest.label_counts(values)
+
+    def verify(self, edges: Any = None) -> AuditReport:
+        """Recompute every height from the edges, in one pass over them; see `Clustering.verify`."""
+        return self._run.verify(edges)
+
+    def _facts(self) -> dict[str, str]:
+        """What both representations tell."""
+        facts = super()._facts()
+        facts["store"] = self.store if self.finished else f"{self.store}, on its way"
+        return facts
+
+    def _height_range(self) -> tuple[float, float] | None:
+        """The heights of the nearest and the farthest merge."""
+        return self._run.height_range()
+
+
+def audit_graph(audit: Audit, graph: Graph) -> None:
+    """Add every edge of a graph in memory once."""
+    rows = graph.rows
+    length = rows.stop - rows.start
+    source = np.repeat(np.arange(len(length)), length)
+    entry = np.arange(len(source)) + np.repeat(rows.start - starts_of(length)[:-1], length)
+    once = source < rows.neighbour[entry]
+    audit.add(source[once], rows.neighbour[entry][once], rows.weight[entry][once])
+
+
+def checked_report(audit: Audit) -> AuditReport:
+    """The report of an audit that found no fault."""
+    report = audit.report()
+    if not report.ok:
+        raise AuditError(report)
+    return report
 
 
 def _numbers(name: str, value: object, kinds: str, what: str) -> NDArray[Any]:

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from html import escape
 from typing import Literal, get_args
 
 import numpy as np
@@ -170,3 +171,12 @@ def _finite(name: str, value: object, remedy: str) -> float:
     if math.isinf(number):
         raise InputError(f"{name}={value!r} is not finite: {remedy}")
     return number
+
+
+def facts_table(title: str, facts: dict[str, str]) -> str:
+    """Facts as HTML, escaped."""
+    rows = "".join(
+        f"<tr><th style='text-align:left'>{escape(name)}</th><td style='text-align:left'>{escape(value)}</td></tr>"
+        for name, value in facts.items()
+    )
+    return f"<table><caption><b>{escape(title)}</b></caption><tbody>{rows}</tbody></table>"

@@ -8,15 +8,67 @@
    one pass over the nodes, by 2.
 """
 
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dask_rac.config import id_dtype
 from dask_rac.errors import InputError
 from dask_rac.kernels.arrays import Merges
-from dask_rac.kernels.tree import cut, number_children
+from dask_rac.kernels.tree import cut, cut_forest, number_children
+
+
+class Forest:
+    """The merges by the node that each ends: what flat cuts need, in three vectors over the nodes."""
+
+    def __init__(self, n_nodes: int, parts: Iterable[Mapping[str, NDArray[Any]]], sign: float) -> None:
+        ids = id_dtype(n_nodes)
+        self.n_nodes, self.sign, self.merges = n_nodes, sign, 0
+        self._parent: NDArray[np.signedinteger] = np.arange(n_nodes, dtype=ids)
+        self._distance = np.full(n_nodes, np.inf)
+        self._size: NDArray[np.signedinteger] = np.zeros(n_nodes, ids)
+        for part in parts:
+            right = part["right"]
+            self._parent[right], self._size[right] = part["left"], part["size"]
+            self._distance[right] = sign * part["height"]
+            self.merges += len(right)
+
+    @property
+    def n_trees(self) -> int:
+        """Trees of the forest, single nodes among them."""
+        return self.n_nodes - self.merges
+
+    def label_heights(self, heights: NDArray[np.float64]) -> Iterator[NDArray[np.int64]]:
+        """Labels of the clusters at each height, one after the other."""
+        for height in heights.tolist():
+            yield self._label((self._distance <= self.sign * height) & (self._size > 0))
+
+    def label_counts(self, counts: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
+        """Labels of each number of clusters, one after the other."""
+        check_counts(counts, self.n_trees, self.n_nodes)
+        for count in counts.tolist():
+            yield self._label(self._first(self.n_nodes - count))
+
+    def _first(self, merges: int) -> NDArray[np.bool_]:
+        """Which nodes are ended by the first so many merges, in the order of `Dendrogram`."""
+        if not merges:
+            return np.zeros(self.n_nodes, np.bool_)
+        last = np.partition(self._distance, merges - 1)[merges - 1]
+        taken: NDArray[np.bool_] = self._distance < last
+        tied = np.flatnonzero((self._distance == last) & (self._size > 0))
+        order = np.lexsort((self._parent[tied], self._size[tied]))
+        taken[tied[order[: merges - int(np.count_nonzero(taken))]]] = True
+        return taken
+
+    def _label(self, taken: NDArray[np.bool_]) -> NDArray[np.int64]:
+        """Labels where these nodes are united with their parents."""
+        labels = np.empty(self.n_nodes, np.int64)
+        cut_forest(self._parent, taken, labels)
+        return labels
 
 
 @dataclass(frozen=True)
@@ -50,12 +102,7 @@ class Dendrogram:
 
     def label_counts(self, counts: NDArray[np.int64]) -> NDArray[np.int64]:
         """Labels of each number of clusters, a row a number."""
-        for k in counts.tolist():
-            if not self.n_trees <= k <= self.n_nodes:
-                raise InputError(
-                    f"n_clusters={k} is not to be had: the {self.n_nodes} nodes are in {self.n_trees} trees, "
-                    f"so ask for {self.n_trees} to {self.n_nodes}"
-                )
+        check_counts(counts, self.n_trees, self.n_nodes)
         return self.label_first(self.n_nodes - counts)
 
     def label_first(self, places: NDArray[np.integer]) -> NDArray[np.int64]:
@@ -108,3 +155,13 @@ class Dendrogram:
         grown = np.concatenate((last[roots[:1]], self.n_nodes + np.arange(merged, len(table) - 1)))
         children[merged:] = np.sort(np.column_stack((grown, last[roots[1:]])), axis=1)
         table[merged:, 2], table[merged:, 3] = np.inf, np.cumsum(size[roots])[1:]
+
+
+def check_counts(counts: NDArray[np.int64], n_trees: int, n_nodes: int) -> None:
+    """Raise unless there can be so many clusters."""
+    for k in counts.tolist():
+        if not n_trees <= k <= n_nodes:
+            raise InputError(
+                f"n_clusters={k} is not to be had: the {n_nodes} nodes are in {n_trees} trees, so ask for {n_trees} to "
+                f"{n_nodes}"
+            )

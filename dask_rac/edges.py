@@ -65,7 +65,7 @@ def _read_columns(edges: Any) -> tuple[Columns, Where]:
     if is_table(edges):
         return table_edges(edges)
     if hasattr(edges, "__dask_graph__") and hasattr(edges, "columns"):
-        _require_columns(edges.columns)
+        require_columns(edges.columns)
         edges = edges[list(EDGE_COLUMNS)].compute()
     if isinstance(edges, pd.DataFrame):
         return _frame_columns(edges), plain_row
@@ -92,7 +92,7 @@ def _array(column: Any, name: str) -> NDArray[Any]:
 
 def _frame_columns(frame: pd.DataFrame) -> Columns:
     """The three columns of a DataFrame; a null is an error."""
-    _require_columns(frame.columns)
+    require_columns(frame.columns)
     columns = {}
     for name in EDGE_COLUMNS:
         column = frame[name]
@@ -103,7 +103,7 @@ def _frame_columns(frame: pd.DataFrame) -> Columns:
     return columns
 
 
-def _require_columns(names: Iterable[Any]) -> None:
+def require_columns(names: Iterable[Any]) -> None:
     """Raise unless a DataFrame has the edge columns."""
     present = list(names)
     for name in EDGE_COLUMNS:

@@ -15,14 +15,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dask_rac.arena import borrow
+from dask_rac.arena import begin_task, borrow
 from dask_rac.checks import checked_ids, checked_weights, duplicates_policy
 from dask_rac.config import Settings
 from dask_rac.errors import Where
 from dask_rac.kernels import ingest
 from dask_rac.kernels.arrays import Clusters, Ids, Rows
 from dask_rac.kernels.fold import find_nearest
-from dask_rac.steps import PIECE_CHUNK, Clock, Job, Receipt, fresh_name, node_vectors, starts_of
+from dask_rac.kernels.move import copy_rows
+from dask_rac.shard import starts_of
+from dask_rac.steps import PIECE_CHUNK, Clock, Job, Receipt, fresh_name, node_vectors
 from dask_rac.store.arrays import read_array, write_group
 from dask_rac.store.edges import Columns, EdgeSource, Unit
 from dask_rac.store.manifest import ShardRecord
@@ -145,11 +147,16 @@ def lay_out(scanned: Sequence[Scanned], nodes: int, shard_entries: int) -> Layou
 
 def route(job: Job, source: EdgeSource, unit: Unit, layout: Layout, rows: int) -> list[Routed]:
     """Write the edges of a piece of the input by block, so many rows at a time."""
-    return [_write_blocks(job, edges, layout) for edges in _gather(job, source, unit, rows)]
+    begin_task()
+    room = min(rows, unit.rows)
+    kinds = job.ids, job.ids, job.weights
+    held, out = (tuple(borrow(room, kind) for kind in kinds) for _ in range(2))
+    return [_write_blocks(job, edges, layout, out) for edges in _gather(source, unit, held)]
 
 
 def build(job: Job, layout: Layout, routed: Sequence[Sequence[Routed]], number: int) -> Built:
     """Make the rows of one shard, and find its nearest."""
+    begin_task()
     clock, store = Clock(), job.store
     lo, hi = layout.bounds[number : number + 2]
     with clock.phase("read"):
@@ -164,7 +171,7 @@ def build(job: Job, layout: Layout, routed: Sequence[Sequence[Routed]], number: 
         span = 0, hi - lo, lo
         conflicts, one, other = ingest.unify(rows, span)
         if conflicts and job.settings.duplicates != "error":
-            rows = _scatter(job, edges, starts, (lo, hi))
+            rows = _scatter(job, edges, starts, (lo, hi))  # `unify` has written over them
             ingest.settle(rows, duplicates_policy(job.settings), span)
         repeats = int(starts[-1]) - ingest.close_gaps(rows)
         kept = int(starts[-1]) - repeats
@@ -196,16 +203,31 @@ def build(job: Job, layout: Layout, routed: Sequence[Sequence[Routed]], number: 
     )
 
 
+def save_rows(job: Job, rows: Rows, span: tuple[int, int, int]) -> Built:
+    """Write a range of rows that are in memory as a shard of the first state."""
+    number, lo, hi = span
+    own = rows._replace(start=rows.start[lo:hi], stop=rows.stop[lo:hi])
+    length = (own.stop - own.start).astype(job.ids)
+    clusters = Clusters(*node_vectors(job), np.empty(hi - lo, job.ids), np.empty(hi - lo))
+    find_nearest(own, clusters, job.rule(0), (0, hi - lo, lo))
+    columns: dict[str, NDArray[Any]] = {"nearest": clusters.nearest, "height": clusters.height, "length": length}
+    for name in ("neighbour", "weight"):
+        column = getattr(rows, name)
+        columns[name] = np.empty(int(length.sum(dtype=np.int64)), column.dtype)
+        copy_rows(np.arange(hi - lo), own.start, length, column, columns[name])
+    name = fresh_name(job, f"shard-{number:05d}")
+    shard = ShardRecord(name, lo, hi - lo, len(columns["weight"]), tuple(write_group(job.store, name, columns)))
+    return Built(shard, ingest.count_later(own, lo), np.inf, -np.inf, 0, None)
+
+
 def _coarser(bins: NDArray[np.int64]) -> NDArray[np.int64]:
     """The same counts in bins twice as wide."""
     return np.pad(bins.reshape(-1, 2).sum(axis=1), (0, len(bins) // 2))
 
 
-def _gather(job: Job, source: EdgeSource, unit: Unit, rows: int) -> Iterator[tuple[NDArray[Any], ...]]:
-    """The edges of a unit, no more than so many at a time, as narrow as they can be."""
-    room = min(rows, unit.rows)
-    kinds = job.ids, job.ids, job.weights
-    held = tuple(borrow(f"given {k}", room, kind) for k, kind in enumerate(kinds))
+def _gather(source: EdgeSource, unit: Unit, held: tuple[NDArray[Any], ...]) -> Iterator[tuple[NDArray[Any], ...]]:
+    """The edges of a unit, as many at a time as `held` has room for."""
+    room = len(held[0])
     filled = 0
     for columns, _ in source.read(unit):
         taken = 0
@@ -222,8 +244,8 @@ def _gather(job: Job, source: EdgeSource, unit: Unit, rows: int) -> Iterator[tup
         yield tuple(array[:filled] for array in held)
 
 
-def _write_blocks(job: Job, edges: tuple[NDArray[Any], ...], layout: Layout) -> Routed:
-    """Write edges by block."""
+def _write_blocks(job: Job, edges: tuple[NDArray[Any], ...], layout: Layout, room: tuple[NDArray[Any], ...]) -> Routed:
+    """Write edges by block, put in order in `room`."""
     clock = Clock()
     with clock.phase("route"):
         owner, grid = np.array(layout.owner, np.int64), (layout.shift, layout.shards)
@@ -231,7 +253,7 @@ def _write_blocks(job: Job, edges: tuple[NDArray[Any], ...], layout: Layout) -> 
         ingest.count_blocks(edges[0], edges[1], owner, counts, grid)
         offsets = starts_of(counts)
         total = int(offsets[-1])
-        out = tuple(borrow(f"routed {k}", total, column.dtype) for k, column in enumerate(edges))
+        out = tuple(array[:total] for array in room)
         ingest.fill_blocks(edges, owner, offsets[:-1].copy(), out, grid)
     with clock.phase("write"):
         name = fresh_name(job, "routed")
@@ -250,8 +272,8 @@ def _read_blocks(
     spans.append((layout.block(number, number), last))
     ranges = [(piece, int(piece.offsets[first]), int(piece.offsets[stop])) for piece in pieces for first, stop in spans]
     total = sum(stop - start for _, start, stop in ranges)
-    kinds = {"source": ("neighbour", job.ids), "target": ("tie", job.ids), "weight": ("weight", job.weights)}
-    out = {name: borrow(room, total, kind) for name, (room, kind) in kinds.items()}
+    kinds = {"source": job.ids, "target": job.ids, "weight": job.weights}
+    out = {name: borrow(total, kind) for name, kind in kinds.items()}
     at = 0
     store = job.store
     for piece, start, stop in ranges:
@@ -271,10 +293,10 @@ def _scatter(
     rows = Rows(
         starts[:-1].copy(),
         starts[:-1].copy(),
-        borrow("out neighbour", total, job.ids),
-        borrow("out weight", total, job.weights),
+        borrow(total, job.ids),
+        borrow(total, job.weights),
         np.empty(0, job.counts),
-        borrow("out tie", total, np.uint16),
+        borrow(total, np.uint16),
     )
     ingest.scatter(edges, rows.stop, rows.neighbour, rows.weight, (lo, hi, lo))
     return rows

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from dask_rac.config import Settings, id_dtype
+from dask_rac.config import Settings, facts_table, id_dtype
 from dask_rac.errors import ResourceError
 from dask_rac.shard import needs_counts, rule_of
 
@@ -38,6 +39,50 @@ class Budget:
 
 
 @dataclass(frozen=True)
+class Plan:
+    """What a run would take, before it runs, as `dask_rac.plan` gives it."""
+
+    nodes: int
+    edges: int
+    """Rows of the input; self loops and edges given twice count."""
+    shards: int
+    """Into which the graph is cut at first; 1 if it stays in memory."""
+    shard_bytes: int
+    """Of each, in memory."""
+    memory: int
+    """Bytes of arrays at the peak, in all processes together."""
+    budget: Budget
+    disk: int
+    """Bytes of the store at the peak, as a rule."""
+    input_bytes: int
+    graph: Any
+    """The first round as a Dask graph, to be looked at: `plan.graph.visualize()`."""
+
+    def visualize(self, *arguments: Any, **keywords: Any) -> Any:
+        """Draw the first round's graph, as Dask's own collections do."""
+        return self.graph.visualize(*arguments, **keywords)
+
+    def __repr__(self) -> str:
+        facts = ", ".join(f"{name}={value}" for name, value in self._facts().items())
+        return f"<Plan: {facts}>"
+
+    def _repr_html_(self) -> str:
+        return facts_table("dask_rac.Plan", self._facts())
+
+    def _facts(self) -> dict[str, str]:
+        """What both representations tell."""
+        return {
+            "nodes": f"{self.nodes:,}",
+            "edges": f"{self.edges:,}",
+            "shards": f"{self.shards:,} of {size_text(self.shard_bytes)}",
+            "memory": f"{size_text(self.memory)} of {size_text(self.budget.memory)}",
+            "disk": f"{size_text(self.disk)} beside {size_text(self.input_bytes)} of edges",
+            "processes": f"{self.budget.processes} of {self.budget.threads} threads",
+            "first round": f"{self.graph!r}",
+        }
+
+
+@dataclass(frozen=True)
 class Sizes:
     """Bytes of the things that a run holds."""
 
@@ -62,8 +107,8 @@ def shard_entries(sizes: Sizes, nodes: int, edges: int, budget: Budget, shards: 
     if task < 0.2 * budget.process / budget.threads:
         needed = budget.processes * vectors / 0.8
         raise ResourceError(
-            f"{nodes:,} nodes need {_gb(vectors)} in each of {budget.processes} processes before any edge, and the budget "
-            f"is {_gb(budget.memory)}: set memory='{math.ceil(needed / 1e9 * 10) / 10:g}GB' or more"
+            f"{nodes:,} nodes need {size_text(vectors)} in each of {budget.processes} processes before any edge, and "
+            f"the budget is {size_text(budget.memory)}: set memory='{_at_least(needed)}' or more"
         )
     room = max(1, int(task / (COPIES * sizes.entry)))
     if shards is None:
@@ -72,8 +117,8 @@ def shard_entries(sizes: Sizes, nodes: int, edges: int, budget: Budget, shards: 
     if asked > room:
         needed = -(-2 * edges // room)
         raise ResourceError(
-            f"{shards} shards of {asked:,} entries need {_gb(asked * COPIES * sizes.entry)} a task, and a task may use "
-            f"{_gb(task)}: set shards={needed} or more, or a larger memory="
+            f"{shards} shards of {asked:,} entries need {size_text(asked * COPIES * sizes.entry)} a task, and a task "
+            f"may use {size_text(task)}: set shards={needed} or more, or a larger memory="
         )
     return asked
 
@@ -102,6 +147,18 @@ def projected_disk(sizes: Sizes, edges: int) -> int:
     return max(routed + first, int(first * (1 + MOVES)) + second)
 
 
-def _gb(size: float) -> str:
+def projected_memory(sizes: Sizes, nodes: int, entries: int, budget: Budget) -> int:
+    """Bytes of arrays that all processes hold at the peak, where a shard has so many entries."""
+    task = int(COPIES * sizes.entry * entries)
+    return budget.processes * (VECTORS * sizes.ids * nodes + budget.threads * task)
+
+
+def size_text(size: float) -> str:
     """Bytes for people."""
     return f"{size / 1e9:.3g} GB" if size >= 1e8 else f"{size / 1e6:.3g} MB"
+
+
+def _at_least(size: float) -> str:
+    """Bytes as a user would give them, rounded up."""
+    unit, name = (1e9, "GB") if size >= 1e9 else (1e6, "MB")
+    return f"{math.ceil(10 * size / unit) / 10:g}{name}"

@@ -15,8 +15,8 @@ from dask_rac.driver import Start, merge_rounds
 from dask_rac.kernels import ingest
 from dask_rac.kernels.arrays import Merges, Rows, part
 from dask_rac.kernels.tree import raise_heights
-from dask_rac.shard import Shard, Space, Team, needs_counts, rule_of
-from dask_rac.steps import Job, starts_of, write_round
+from dask_rac.shard import Shard, Space, Team, needs_counts, rule_of, starts_of
+from dask_rac.steps import Job, entry_columns, load_column, write_round
 from dask_rac.store.arrays import read_array
 from dask_rac.store.files import Folder
 from dask_rac.store.manifest import State
@@ -39,7 +39,7 @@ class Rest:
 def finish_rest(job: Job, state: State, merged: int, pays: bool, finisher_edges: int, threads: int) -> Rest:
     """Merge all that is left of a state, in the memory of this process."""
     steps.forget()
-    arena.release()
+    arena.end_tasks()
     listener = listeners.get(job.url)
 
     def report(event: Event) -> None:
@@ -89,10 +89,10 @@ def _load(job: Job, state: State) -> tuple[Rows, NDArray[np.float64]]:
     for shard in state.shards:
         for name, column in columns.items():
             out = column[at : at + shard.entries]
-            if job.columns(state.round)[name] == out.dtype:
-                read_array(job.store, f"{shard.name}/{name}", out=out)
+            if name == "weight" and not state.round:
+                out[:] = read_array(job.store, f"{shard.name}/weight")
             else:
-                out[:] = read_array(job.store, f"{shard.name}/{name}")
+                load_column(job.store, shard.name, name, entry_columns(shard), (0, shard.entries), out)
         at += shard.entries
     tie = columns.get("tie")
     rows = Rows(

@@ -202,3 +202,10 @@ def fold_shard(shard: Shard, found: Match, rule: Rule, space: Space, team: Team)
 def offsets(rows: Rows) -> NDArray[np.int64]:
     """The entries before each row, and all of them."""
     return np.concatenate((rows.start, rows.stop[-1:] if len(rows.stop) else [0]))
+
+
+def starts_of(length: NDArray[np.signedinteger]) -> NDArray[np.int64]:
+    """Where each row begins, and where the last one ends."""
+    starts = np.zeros(len(length) + 1, np.int64)
+    np.cumsum(length, out=starts[1:])
+    return starts

@@ -19,27 +19,31 @@ import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import pairwise
 from time import perf_counter
 from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dask_rac.arena import borrow
+from dask_rac.arena import begin_task, borrow
 from dask_rac.config import Settings
 from dask_rac.errors import DamagedStoreError
-from dask_rac.kernels import ingest, move
+from dask_rac.kernels import ingest, move, pack
 from dask_rac.kernels.arrays import Clusters, Ids, Merges, Pairs, Rows, Rule
 from dask_rac.kernels.fold import fold as fold_rows
 from dask_rac.kernels.match import tell_fates, weigh_leaders
-from dask_rac.shard import needs_counts, rule_of
-from dask_rac.store.arrays import read_array, write_group
+from dask_rac.shard import needs_counts, rule_of, starts_of
+from dask_rac.store.arrays import array_dtype, read_array, write_group
 from dask_rac.store.files import Folder
 from dask_rac.store.manifest import ShardRecord, State
 from dask_rac.store.tables import TableRecord, write_merges
 
 BINS = 4096  # into which the positions are cut, to find even shards
 PIECE_CHUNK = 8_192  # items: pieces are read in small ranges
+PIECE_GROUPS = 8  # into which the rows that move are cut, so that the first can go before the last are read
+UNPACKED = 2**20  # weights put together at a time
+ENTRY_COLUMNS = "neighbour", "weight", "weight_high", "weight_middle", "tie", "edges"
 
 T = TypeVar("T")
 
@@ -152,35 +156,48 @@ class Cut(Receipt):
 class Moved(Receipt):
     """Rows that a shard sends to others."""
 
-    name: str
+    names: tuple[str, ...]
+    """One for each group of new shards."""
+    columns: tuple[str, ...]
+    """Of entries, as they lie on disk."""
     rows: tuple[int, ...]
     """Rows before each new shard's, and all."""
     entries: tuple[int, ...]
     """Entries before each new shard's, and all."""
-    disk: int
-    """Bytes on disk."""
+    disk: tuple[int, ...]
+    """Bytes of each group of new shards."""
+
+    def piece(self, number: int) -> Piece:
+        """What goes to one new shard."""
+        shards = len(self.rows) - 1
+        group, (first, _) = next((k, r) for k, r in enumerate(piece_ranges(shards)) if r[0] <= number < r[1])
+        rows = self.rows[number] - self.rows[first], self.rows[number + 1] - self.rows[first]
+        entries = self.entries[number] - self.entries[first], self.entries[number + 1] - self.entries[first]
+        return Piece(self.names[group], self.columns, rows, entries)
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Rows in a group on disk, of a shard or of rows that moved."""
+
+    name: str
+    columns: tuple[str, ...]
+    """Of entries, as they lie on disk."""
+    rows: tuple[int, int]
+    """First and last."""
+    entries: tuple[int, int]
+    """First and last."""
 
 
 @dataclass(frozen=True)
 class Folded(Receipt):
     """A shard of the next state."""
 
+    number: int
     shard: ShardRecord
     later: int
     """Entries that point to a later cluster."""
-    sizes: int
-    """Nodes in its clusters."""
     merges: TableRecord
-
-
-@dataclass(frozen=True)
-class RoundReceipts:
-    """All receipts of a round."""
-
-    matched: list[Matched]
-    places: Cut
-    moved: list[Moved | None]
-    folded: list[Folded | None]
 
 
 def match(job: Job, state: State, number: int) -> Matched:
@@ -220,49 +237,60 @@ def cut(job: Job, state: State, matched: Sequence[Matched]) -> Cut:
 
 def split(job: Job, state: State, places: Cut, number: int) -> Moved | None:
     """Write the rows of a shard that join a leader in another new shard."""
-    clock, shard, store = Clock(), state.shards[number], job.store
     if not places.merges:
         return None
+    begin_task()
+    clock, shard, store = Clock(), state.shards[number], job.store
     nearest = nearest_of(job, state)
     with clock.phase("read"):
         length = read_array(store, f"{shard.name}/length")
     with clock.phase("route"):
-        goes = borrow("goes", shard.clusters, np.int32)
+        goes = borrow(shard.clusters, np.int32)
         span = shard.first, shard.first + shard.clusters
         rows, entries = move.find_moves(nearest, length, np.array(places.places), goes, span)
         row_ends, entry_ends = np.cumsum(rows), np.cumsum(entries)
         moved = np.empty(int(rows.sum()), np.int64), np.empty(int(rows.sum()), length.dtype)
         move.take_rows(goes, row_ends - rows, length, moved)
         start = starts_of(length)
-    pieces: dict[str, NDArray[Any]] = {"length": moved[1]}
-    with clock.phase("route"):
-        pieces["leader"] = nearest[shard.first + moved[0]]
+    clusters = {"length": moved[1], "leader": nearest[shard.first + moved[0]]}
     if not state.round:
-        pieces["ids"] = (shard.first + moved[0]).astype(job.ids)
+        clusters["ids"] = (shard.first + moved[0]).astype(job.ids)
     for name in ("ids", "size", "top") if state.round else ():
         with clock.phase("read"):
             column = read_array(store, f"{shard.name}/{name}")
             clock.count("read", [column])
-        pieces[name] = column[moved[0]]
-    total = int(entries.sum())
-    for name, kind in job.columns(state.round).items():
+        clusters[name] = column[moved[0]]
+    total, disk = int(entries.sum()), entry_columns(shard)
+    taken: dict[str, NDArray[Any]] = {}
+    room = borrow(shard.entries if total else 0, np.float64)
+    for name in disk:
         with clock.phase("read"):
-            column = borrow("split", shard.entries if total else 0, kind)
+            kind = array_dtype(store, f"{shard.name}/{name}")
+            column = room.view(kind)[: shard.entries if total else 0]
             if total:
                 read_array(store, f"{shard.name}/{name}", out=column)
             clock.count("read", [column])
         with clock.phase("route"):
-            pieces[name] = borrow(f"moved {name}", total, kind)
-            move.copy_rows(moved[0], start, length, column, pieces[name])
-    with clock.phase("write"):
-        name = fresh_name(job, f"moved-{number:05d}")
-        files = write_group(store, name, pieces, PIECE_CHUNK)
-        clock.count("write", list(pieces.values()))
+            taken[name] = borrow(total, kind)
+            move.copy_rows(moved[0], start, length, column, taken[name])
+    ranges = piece_ranges(len(places.entries))
+    names: list[str] = []
+    sizes: list[int] = []
+    for group, (first, stop) in enumerate(ranges):
+        row_span, entry_span = (slice(ends[stop - 1] - counts[first:stop].sum(), ends[stop - 1])
+                                for ends, counts in ((row_ends, rows), (entry_ends, entries)))  # fmt: skip
+        pieces = {name: column[row_span] for name, column in clusters.items()}
+        pieces |= {name: column[entry_span] for name, column in taken.items()}
+        with clock.phase("write"):
+            names.append(fresh_name(job, f"moved-{group}-{number:05d}"))
+            sizes.append(sum(file.bytes for file in write_group(store, names[-1], pieces, PIECE_CHUNK)))
+            clock.count("write", list(pieces.values()))
     return Moved(
-        name,
+        tuple(names),
+        tuple(disk),
         (0, *row_ends.tolist()),
         (0, *entry_ends.tolist()),
-        sum(file.bytes for file in files),
+        tuple(sizes),
         seconds=clock.seconds,
         bytes=clock.bytes,
     )
@@ -272,11 +300,12 @@ def fold(job: Job, state: State, places: Cut, moved: Sequence[Moved | None], num
     """Fold one shard of the next state; None where there is no such shard."""
     if number >= len(places.entries) or not places.merges:
         return None
+    begin_task()
     clock, store = Clock(), job.store
     lo, hi = places.places[number : number + 2]
     with clock.phase("read"):
         nearest = nearest_of(job, state)
-        table = _ClusterTable(job, state, (lo, hi), [(m, number) for m in moved if m is not None])
+        table = _ClusterTable(job, state, (lo, hi), [m.piece(number) for m in moved if m is not None])
         rows = table.load_rows()
         clock.count("read", table.arrays)
     with clock.phase("relabel"):
@@ -285,9 +314,9 @@ def fold(job: Job, state: State, places: Cut, moved: Sequence[Moved | None], num
     with clock.phase("route"):
         ids = np.dtype(job.ids)
         pairs = (
-            borrow("first", after, ids),
-            borrow("second", after, ids),
-            borrow("offset", after + 1, np.int64),
+            borrow(after, ids),
+            borrow(after, ids),
+            borrow(after + 1, np.int64),
         )
         _, found = move.pair_rows(nearest, rows.start, table.length, table.leader, pairs, (lo, hi))
         merges = Merges(np.empty(found, ids), np.empty(found, ids), np.empty(found), np.empty(found, ids))
@@ -296,7 +325,7 @@ def fold(job: Job, state: State, places: Cut, moved: Sequence[Moved | None], num
     with clock.phase("fold"):
         room = int(pairs[2][-1])
         out = _room(job, after, room)
-        clusters = Clusters(merged_ids, merged_size, borrow("nearest", after, ids), borrow("height", after, np.float64))
+        clusters = Clusters(merged_ids, merged_size, borrow(after, ids), borrow(after, np.float64))
         rule = job.rule(state.round)
         end, later = fold_rows(rows, Pairs(*pairs, fate), clusters, rule, out, (0, after, 0, base))
     with clock.phase("write"):
@@ -307,14 +336,46 @@ def fold(job: Job, state: State, places: Cut, moved: Sequence[Moved | None], num
             "nearest": clusters.nearest,
             "height": clusters.height,
             "length": (out.stop - out.start).astype(ids),
-        } | {name: getattr(out, name)[:end] for name in job.columns(state.round + 1)}
+        } | store_rows(job, out, end, rows)
         name = fresh_name(job, f"shard-{number:05d}")
         files = write_group(store, name, columns)
         clock.count("write", list(columns.values()))
         merges_file = write_round(job, number, merges, state.round + 1)
     shard = ShardRecord(name, base, after, end, tuple(files))
-    sizes = int(columns["size"].sum(dtype=np.int64))
-    return Folded(shard, later, sizes, merges_file, seconds=clock.seconds, bytes=clock.bytes)
+    return Folded(number, shard, later, merges_file, seconds=clock.seconds, bytes=clock.bytes)
+
+
+def store_rows(job: Job, rows: Rows, entries: int, spare: Rows) -> dict[str, NDArray[Any]]:
+    """The first entries of folded rows as they go to disk: weights without bits that all lack, counts in few bytes.
+
+    `spare` is what they were folded from, and is written over.
+    """
+    columns = {name: getattr(rows, name)[:entries] for name in job.columns(1)}
+    if "edges" in columns:
+        columns["edges"] = columns["edges"].astype(np.min_scalar_type(columns["edges"].max(initial=0)))
+    bits = columns["weight"].view(np.uint64)
+    if not pack.low_bits(bits):
+        high, middle = spare.neighbour.view(np.uint32)[:entries], spare.tie[:entries]
+        pack.split_weights(bits, high, middle)
+        del columns["weight"]
+        columns |= {"weight_high": high, "weight_middle": middle}
+    return columns
+
+
+def load_column(
+    store: Folder, group: str, column: str, disk: Sequence[str], span: tuple[int, int], out: NDArray[Any]
+) -> None:
+    """Entries of a column of rows, put together again; `disk` names the columns that are there."""
+    if column == "edges":
+        out[:] = read_array(store, f"{group}/edges", *span)
+    elif column in disk:
+        read_array(store, f"{group}/{column}", *span, out)
+    else:
+        for start in range(*span, UNPACKED):
+            stop = min(start + UNPACKED, span[1])
+            high = read_array(store, f"{group}/weight_high", start, stop)
+            middle = read_array(store, f"{group}/weight_middle", start, stop)
+            pack.join_weights(high, middle, out[start - span[0] : stop - span[0]].view(np.uint64))
 
 
 def write_round(job: Job, number: int, merges: Merges, round_: int | NDArray[np.int32]) -> TableRecord:
@@ -328,23 +389,21 @@ def write_round(job: Job, number: int, merges: Merges, round_: int | NDArray[np.
 class _ClusterTable:
     """The clusters of a range of positions, then those that arrived for its leaders."""
 
-    def __init__(self, job: Job, state: State, span: tuple[int, int], moved: list[tuple[Moved, int]]) -> None:
-        self._job, self._state, self._span, self._store = job, state, span, job.store
-        self._moved = [(m, m.rows[n], m.rows[n + 1], m.entries[n], m.entries[n + 1]) for m, n in moved]
-        self._moved = [piece for piece in self._moved if piece[1] < piece[2]]
+    def __init__(self, job: Job, state: State, span: tuple[int, int], moved: list[Piece]) -> None:
+        self._job, self._state, self._store = job, state, job.store
+        self._own = [piece for shard in state.shards if (piece := self._overlap(shard, *span))]
+        self._guests = [piece for piece in moved if piece.rows[0] < piece.rows[1]]
         self.arrays: list[NDArray[Any]] = []
-        ids = np.dtype(job.ids)
-        self._overlaps = [overlap for shard in state.shards if (overlap := _overlap(shard, *span))]
-        self._own = span[1] - span[0]
-        self._guests = sum(stop - start for _, start, stop, _, _ in self._moved)
-        self.length = self._column("length", ids)
-        self.leader = self._guest_column("leader", ids)
-        self.height = self._column("height", np.dtype(np.float64), guests=False)
+        ids, reals = np.dtype(job.ids), np.dtype(np.float64)
+        self.length = self._column("length", ids, self._own + self._guests)
+        self.leader = self._column("leader", ids, self._guests)
+        self.height = self._column("height", reals, self._own)
         if state.round:
-            self.ids, self.size = self._column("ids", ids), self._column("size", ids)
-            self.top = self._column("top", np.dtype(np.float64))
+            everyone = self._own + self._guests
+            self.ids, self.size = self._column("ids", ids, everyone), self._column("size", ids, everyone)
+            self.top = self._column("top", reals, everyone)
         else:
-            self.ids = np.concatenate((np.arange(*span, dtype=ids), self._guest_column("ids", ids)))
+            self.ids = np.concatenate((np.arange(*span, dtype=ids), self._column("ids", ids, self._guests)))
             self.size = np.ones(len(self.ids), ids)
             self.top = np.full(len(self.ids), -np.inf)
 
@@ -352,18 +411,13 @@ class _ClusterTable:
         """All entries, with ties and counts as the fold wants them."""
         ends = np.cumsum(self.length, dtype=np.int64)
         total = int(ends[-1]) if len(ends) else 0
-        columns = {name: borrow(name, total, kind) for name, kind in self._job.columns(self._state.round).items()}
+        columns = {name: borrow(total, kind) for name, kind in self._job.columns(self._state.round).items()}
         at = 0
-        for shard, start, stop in self._overlaps:
-            before = starts_of(read_array(self._store, f"{shard.name}/length"))
-            first, last = int(before[start]), int(before[stop])
+        for piece in self._own + self._guests:
+            last = at + piece.entries[1] - piece.entries[0]
             for name, column in columns.items():
-                read_array(self._store, f"{shard.name}/{name}", first, last, column[at : at + last - first])
-            at += last - first
-        for piece, _, _, first, last in self._moved:
-            for name, column in columns.items():
-                read_array(self._store, f"{piece.name}/{name}", first, last, column[at : at + last - first])
-            at += last - first
+                load_column(self._store, piece.name, name, piece.columns, piece.entries, column[at:last])
+            at = last
         if at != total:
             raise DamagedStoreError(f"{self._store.url}: rows of a shard hold {at} entries, and should {total}")
         self.arrays += columns.values()
@@ -372,30 +426,28 @@ class _ClusterTable:
         start = ends - self.length
         rows = Rows(start, ends, columns["neighbour"], columns["weight"], edges, np.empty(0, np.uint16))
         if tie is None:
-            rows = rows._replace(tie=borrow("tie", total, np.uint16))
+            rows = rows._replace(tie=borrow(total, np.uint16))
             ingest.fill_ties(rows, self.ids)
             return rows
         return rows._replace(tie=tie)
 
-    def _column(self, name: str, kind: np.dtype[Any], guests: bool = True) -> NDArray[Any]:
-        """A column of own clusters, and of guests."""
-        out = np.empty(self._own + (self._guests if guests else 0), kind)
-        at = 0
-        for shard, start, stop in self._overlaps:
-            read_array(self._store, f"{shard.name}/{name}", start, stop, out[at : at + stop - start])
-            at += stop - start
-        if guests:
-            out[at:] = self._guest_column(name, kind)
-        self.arrays.append(out)
-        return out
+    def _overlap(self, shard: ShardRecord, lo: int, hi: int) -> Piece | None:
+        """The rows of a shard that lie in a range of positions."""
+        start, stop = max(lo, shard.first) - shard.first, min(hi, shard.first + shard.clusters) - shard.first
+        if start >= stop:
+            return None
+        before = starts_of(read_array(self._store, f"{shard.name}/length"))
+        return Piece(shard.name, entry_columns(shard), (start, stop), (int(before[start]), int(before[stop])))
 
-    def _guest_column(self, name: str, kind: np.dtype[Any]) -> NDArray[Any]:
-        """A column of the guests."""
-        out = np.empty(self._guests, kind)
+    def _column(self, name: str, kind: np.dtype[Any], pieces: Sequence[Piece]) -> NDArray[Any]:
+        """A column of clusters."""
+        out = np.empty(sum(piece.rows[1] - piece.rows[0] for piece in pieces), kind)
         at = 0
-        for piece, start, stop, _, _ in self._moved:
-            read_array(self._store, f"{piece.name}/{name}", start, stop, out[at : at + stop - start])
-            at += stop - start
+        for piece in pieces:
+            last = at + piece.rows[1] - piece.rows[0]
+            read_array(self._store, f"{piece.name}/{name}", *piece.rows, out[at:last])
+            at = last
+        self.arrays.append(out)
         return out
 
 
@@ -464,29 +516,28 @@ def bin_width(state: State) -> int:
     return max(1, -(-state.clusters // BINS))
 
 
-def _overlap(shard: ShardRecord, lo: int, hi: int) -> tuple[ShardRecord, int, int] | None:
-    """The clusters of a shard, counted from its first, that lie in a range of positions."""
-    start, stop = max(lo, shard.first), min(hi, shard.first + shard.clusters)
-    return (shard, start - shard.first, stop - shard.first) if start < stop else None
+def entry_columns(shard: ShardRecord) -> tuple[str, ...]:
+    """The columns of entries that a shard has on disk."""
+    there = {file.name.rpartition("/")[2] for file in shard.files}
+    return tuple(name for name in ENTRY_COLUMNS if name in there)
 
 
-def starts_of(length: Ids) -> NDArray[np.int64]:
-    """Where each row begins, and where the last one ends."""
-    starts = np.zeros(len(length) + 1, np.int64)
-    np.cumsum(length, out=starts[1:])
-    return starts
+def piece_ranges(shards: int) -> list[tuple[int, int]]:
+    """The groups of new shards whose pieces lie together: first and last of each."""
+    cuts = sorted({shards * group // PIECE_GROUPS for group in range(PIECE_GROUPS + 1)})
+    return list(pairwise(cuts))
 
 
 def _room(job: Job, rows: int, entries: int) -> Rows:
     """Room for rows that are folded from so many entries."""
     counted = job.counted(1)
     return Rows(
-        borrow("start", rows, np.int64),
-        borrow("stop", rows, np.int64),
-        borrow("out neighbour", entries, job.ids),
-        borrow("out weight", entries, np.float64),
-        borrow("out edges", entries if counted else 0, job.counts),
-        borrow("out tie", entries, np.uint16),
+        borrow(rows, np.int64),
+        borrow(rows, np.int64),
+        borrow(entries, job.ids),
+        borrow(entries, np.float64),
+        borrow(entries if counted else 0, job.counts),
+        borrow(entries, np.uint16),
     )
 
 

@@ -8,26 +8,33 @@ import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from time import monotonic, perf_counter
 from typing import Any
 
+import numpy as np
+
 from dask_rac import rest as rest_step
+from dask_rac.checks import check_missing
 from dask_rac.config import HAND_OVER, Event, Progress, RoundRecord, id_dtype
+from dask_rac.driver import new_team
+from dask_rac.edges import Graph
 from dask_rac.errors import DamagedStoreError, InputError, ResourceError, StoreError, StoreInUseError
-from dask_rac.graphs import Graph, intake_graph, round_graph, scan_graph, single_task
-from dask_rac.intake import Built, Routed, Scanned, lay_out
+from dask_rac.graphs import Graph as TaskGraph
+from dask_rac.graphs import intake_graph, round_graph, scan_graph, single_task
+from dask_rac.intake import Built, Routed, Scanned, lay_out, save_rows
 from dask_rac.plan import Budget, Sizes, finisher_room, projected_disk, rest_fits, shard_entries, unit_rows
 from dask_rac.rest import Rest, finish_rest, write_statistics
-from dask_rac.steps import Job, Receipt, RoundReceipts
+from dask_rac.shard import starts_of
+from dask_rac.steps import Cut, Folded, Job, Matched, Moved, Receipt, piece_ranges
 from dask_rac.store import manifest as manifests
 from dask_rac.store.edges import EdgeSource
 from dask_rac.store.files import Folder
 from dask_rac.store.manifest import Facts, Header, Manifest, State
-from dask_rac.workers import Scheduler
+from dask_rac.workers import Results, Scheduler
 
 DURABLE_SECONDS = 60  # of work that a power failure may cost beyond the round under way
 DISK_SHARE = 3.0  # of the input's size, above which no older state is kept
-KEPT = "merges", "manifests", "statistics"
 
 
 @dataclass
@@ -61,6 +68,29 @@ class StoredRun:
                     self._rest(state)
                 else:
                     self._round(state)
+
+    def begin_with(self, graph: Graph) -> None:
+        """Run to the end, from a graph in memory."""
+        rows, settings = graph.rows, self.header.settings
+        nodes, before = len(rows.start), starts_of(rows.stop - rows.start)
+        edges = int(before[-1]) // 2
+        sizes = Sizes.of(settings, nodes, edges, self.header.weights)
+        room = shard_entries(sizes, nodes, edges, self.budget, self.header.shards)
+        self._check_disk(projected_disk(sizes, edges))
+        shards = max(1, -(-2 * edges // room))
+        cuts = np.searchsorted(before[:-1], [2 * edges * k // shards for k in range(1, shards)]).tolist()
+        bounds = sorted({0, *cuts, nodes})
+        spans = [(k, lo, hi) for k, (lo, hi) in enumerate(pairwise(bounds))] or [(0, 0, 0)]
+        job = new_job(self.store, self.header, nodes, edges, room, 0)
+        self.report(Event("ingest", nodes))
+        with new_team() as team, self._explained():
+            built: list[Built] = team.run(save_rows, spans, job, rows)
+            state = State(0, nodes, 2 * edges, tuple(receipt.shard for receipt in built))
+            _check_mirrors(state, sum(receipt.later for receipt in built))
+            size = edges * (2 * sizes.ids + sizes.weight)  # as Parquet it would have about that
+            facts = Facts(nodes, edges, size, graph.least, graph.largest, graph.loops, 0)
+            self._commit(Manifest(0, "", facts, state, (), (), 0, 0.0), 0)
+        self.go(None)
 
     @property
     def facts(self) -> Facts:
@@ -100,7 +130,7 @@ class StoredRun:
         rows = unit_rows(narrow, 0, self.budget)
         units = source.units(rows)
         self.report(Event("scan"))
-        scanned: list[Scanned] = self._compute(scan_graph(token, source, units, n_nodes, settings))
+        scanned: list[Scanned] = self._compute(scan_graph(token, source, units, n_nodes, settings)).get("scan", [])
         self._account(scanned)
         top = max((receipt.top for receipt in scanned), default=-1)
         nodes = top + 1 if n_nodes is None else n_nodes
@@ -108,13 +138,17 @@ class StoredRun:
         sizes = Sizes.of(settings, nodes, edges, source.weight_dtype)
         room = shard_entries(sizes, nodes, edges, self.budget, self.header.shards)
         self._check_disk(projected_disk(sizes, edges) + 40 * nodes)
+        if settings.duplicates == "error":
+            ends = [receipt.least for receipt in scanned], [receipt.largest for receipt in scanned]
+            check_missing(settings, nodes, min(ends[0], default=math.inf), max(ends[1], default=-math.inf))
         layout = lay_out(scanned, nodes, room)
         job = new_job(self.store, self.header, nodes, edges, room, 0)
         self.report(Event("ingest", nodes))
         routed: list[list[Routed]]
         built: list[Built]
         rows = unit_rows(sizes, nodes, self.budget)
-        routed, built = self._compute(intake_graph(job, source, units, layout, rows))
+        results = self._compute(intake_graph(job, source, units, layout, rows))
+        routed, built = results.get("route", []), results["build"]
         self._account([piece for pieces in routed for piece in pieces])
         self._account(built)
         conflicts = [receipt.conflict for receipt in built if receipt.conflict]
@@ -132,6 +166,7 @@ class StoredRun:
             sum(receipt.loops for receipt in scanned),
             repeats,
         )
+        check_missing(settings, nodes, facts.least, facts.largest)
         pieces = sum(piece.disk for some in routed for piece in some)
         self._commit(Manifest(0, "", facts, state, (), (), 0, 0.0), pieces)
 
@@ -143,12 +178,14 @@ class StoredRun:
         job = self._job(room)
         self._make_room(state)
         before = sum(self.traffic.values())
-        receipts: RoundReceipts = self._compute(round_graph(job, state))
-        folded = [receipt for receipt in receipts.folded if receipt is not None]
-        moved = [receipt for receipt in receipts.moved if receipt is not None]
-        for layer in (receipts.matched, moved, folded):
+        sweeper = Sweeper(self.store)
+        results = self._compute(round_graph(job, state), sweeper)
+        matched: list[Matched] = results["match"]
+        moved: list[Moved] = [receipt for receipt in results["split"] if receipt is not None]
+        folded: list[Folded] = [receipt for receipt in results["fold"] if receipt is not None]
+        for layer in (matched, moved, folded):
             self._account(layer)
-        places = receipts.places
+        places: Cut = results["cut"][0]
         if not places.merges:
             self._commit(replace(self.chain[-1], state=None, merges=(), records=()), 0)
             return
@@ -158,7 +195,7 @@ class StoredRun:
             sum(receipt.shard.entries for receipt in folded),
             tuple(receipt.shard for receipt in folded),
         )
-        self._check_round(state, after, receipts)
+        _check_round(places, after, folded)
         due = self.header.settings.finisher and not self.pays
         record = RoundRecord(
             round=after.round,
@@ -166,12 +203,12 @@ class StoredRun:
             edges=state.entries // 2,
             merges=places.merges,
             nearest_updates=places.updates,
-            match_seconds=_seconds(receipts.matched) + _seconds(moved),
+            match_seconds=_seconds(matched) + _seconds(moved),
             fold_seconds=_seconds(folded),
             deferred=due,
         )
         tables = tuple(receipt.merges for receipt in folded if receipt.merges.rows)
-        pieces = sum(receipt.disk for receipt in moved)
+        pieces = sweeper.peak - after.bytes
         step = Manifest(len(self.chain), "", self.facts, after, tables, (record,), 0, 0.0)
         self._commit(step, pieces)
         seconds, traffic = perf_counter() - began, sum(self.traffic.values()) - before
@@ -192,7 +229,7 @@ class StoredRun:
         self.report(Event("rest", self.facts.nodes, self.merged))
         rest_step.listeners[job.url] = self.report
         try:
-            done: Rest = self._compute(
+            results = self._compute(
                 single_task(
                     finish_rest,
                     job.attempt,
@@ -206,6 +243,7 @@ class StoredRun:
             )
         finally:
             del rest_step.listeners[job.url]
+        done: Rest = results["finish_rest"][0]
         step = Manifest(len(self.chain), "", self.facts, None, done.merges, done.records, 0, 0.0)
         self._commit(step, 0)
 
@@ -236,6 +274,7 @@ class StoredRun:
 
     def clean(self) -> None:
         """Delete everything that no step needs: pieces, states of older rounds, what a run that was killed left."""
+        self.store.remove("input")
         kept = {table.name for manifest in self.chain for table in manifest.merges}
         shards = {shard.name for manifest in self._kept() if manifest.state for shard in manifest.state.shards}
         for folder in self.store.names("rounds"):
@@ -272,30 +311,23 @@ class StoredRun:
         free = self.store.free_bytes()
         if free is not None and free < needed:
             raise ResourceError(
-                f"{self.store.url} has {free / 1e9:.3g} GB free, and the next step may need {needed / 1e9:.3g} GB: make "
-                "room and resume, or use another disk"
+                f"{self.store.url} has {free / 1e9:.3g} GB free, and the next step may need {needed / 1e9:.3g} GB: "
+                "make room and resume, or use another disk"
             )
 
-    def _check_round(self, before: State, after: State, receipts: RoundReceipts) -> None:
-        """Raise unless a round left what it must."""
-        folded = [receipt for receipt in receipts.folded if receipt is not None]
-        merges, live = receipts.places.merges, receipts.places.live
-        listed = sum(receipt.merges.rows for receipt in folded)
-        if not listed == merges == live - after.clusters:
-            raise DamagedStoreError(
-                f"round {after.round} merged {merges} of {live} clusters, wrote {listed} merges and left {after.clusters}: "
-                "the store has been changed by something else; resume the run"
-            )
-        _check_mirrors(after, sum(receipt.later for receipt in folded))
+    def _compute(self, graph: TaskGraph, sweeper: Sweeper | None = None) -> Results:
+        """What the tasks of a graph return, with progress."""
+        finished, total = 0, len(graph.tasks)
 
-    def _compute(self, graph: Graph) -> Any:
-        """The result of a graph, with progress."""
-
-        def done(finished: int, total: int) -> None:
+        def watch(layer: str, result: Any) -> None:
+            nonlocal finished
+            finished += 1
+            if sweeper is not None:
+                sweeper(layer, result)
             nodes = self.facts.nodes if self.chain else 0
             self.report(Event("tasks", nodes, self.merged, self.last_record, finished, total))
 
-        return self.scheduler.compute(graph, done)
+        return self.scheduler.compute(graph, watch)
 
     def _account(self, receipts: Sequence[Receipt]) -> None:
         """Add up what tasks cost."""
@@ -325,6 +357,44 @@ class StoredRun:
         else:
             self.store.remove("rounds")
             self.store.remove("merges")
+
+
+class Sweeper:
+    """Deletes rows that moved as soon as all who read them are done, and keeps count of the disk."""
+
+    def __init__(self, store: Folder) -> None:
+        self.store = store
+        self.peak = 0
+        """The most bytes of pieces and new shards at a time."""
+        self._moved: list[Moved] = []
+        self._held: dict[int, int] = {}
+        self._written = 0
+        self._shards = 0
+        self._open: dict[int, int] = {}
+
+    def __call__(self, layer: str, receipt: Any) -> None:
+        """Take note of a task that is done."""
+        if layer == "cut":
+            self._shards = len(receipt.entries)
+            self._open = {group: last - first for group, (first, last) in enumerate(piece_ranges(self._shards))}
+        elif layer == "split" and receipt is not None:
+            self._moved.append(receipt)
+        elif layer == "fold" and receipt is not None:
+            self._written += receipt.shard.bytes
+        self.peak = max(self.peak, self._written + self._pieces())
+        if layer == "fold" and receipt is not None:
+            group = next(
+                k for k, (first, last) in enumerate(piece_ranges(self._shards)) if first <= receipt.number < last
+            )
+            self._open[group] -= 1
+            if not self._open[group]:
+                del self._open[group]
+                for moved in self._moved:
+                    self.store.remove(moved.names[group])
+
+    def _pieces(self) -> int:
+        """Bytes of the rows that moved and are still there."""
+        return sum(moved.disk[group] for moved in self._moved for group in self._open)
 
 
 class ConflictError(InputError):
@@ -378,12 +448,23 @@ def newest_sound(store: Folder) -> list[Manifest]:
     return []
 
 
+def _check_round(places: Cut, after: State, folded: Sequence[Folded]) -> None:
+    """Raise unless a round left what it must."""
+    listed = sum(receipt.merges.rows for receipt in folded)
+    if not listed == places.merges == places.live - after.clusters:
+        raise DamagedStoreError(
+            f"round {after.round} merged {places.merges} of {places.live} clusters, wrote {listed} merges and left "
+            f"{after.clusters}: the store has been changed by something else; resume the run"
+        )
+    _check_mirrors(after, sum(receipt.later for receipt in folded))
+
+
 def _check_mirrors(state: State, later: int) -> None:
     """Raise unless every edge is in both its rows."""
     if 2 * later != state.entries:
         raise DamagedStoreError(
-            f"of {state.entries} entries {later} point to a later cluster, and half should: the store has been changed by "
-            "something else; resume the run"
+            f"of {state.entries} entries {later} point to a later cluster, and half should: the store has been changed "
+            "by something else; resume the run"
         )
 
 

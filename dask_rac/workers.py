@@ -5,11 +5,12 @@ from __future__ import annotations
 import importlib.metadata
 import os
 import uuid
-from collections.abc import Callable
-from time import monotonic
+from collections.abc import Callable, Sequence
+from time import monotonic, sleep
 from typing import Any, Protocol
 
 import dask
+from dask.base import compute
 from dask.callbacks import Callback
 from distributed import Client, default_client
 from distributed.system import MEMORY_LIMIT
@@ -20,11 +21,15 @@ from dask_rac.graphs import Graph
 from dask_rac.plan import Budget
 from dask_rac.store.files import Folder
 
+POLL_SECONDS = 0.01
 SHARE = 0.5  # of the memory there is, by default
 PACKAGES = ("dask-rac", "dask", "distributed", "numba", "numpy", "zarr", "pyarrow")
 
-Done = Callable[[int, int], None]
-"""Told how many tasks are done, of how many."""
+Results = dict[str, list[Any]]
+"""What the tasks of each layer returned."""
+
+Watch = Callable[[str, Any], None]
+"""Told the layer and the result of each task that is done."""
 
 
 class Scheduler(Protocol):
@@ -33,8 +38,8 @@ class Scheduler(Protocol):
     def budget(self, memory: str | float | None) -> Budget:
         """What a run may use."""
 
-    def compute(self, graph: Graph, done: Done) -> Any:
-        """The result of a graph's last task."""
+    def compute(self, graph: Graph, watch: Watch) -> Results:
+        """What the tasks of a graph return."""
 
     def check(self, store: Folder) -> None:
         """Raise unless a run can begin."""
@@ -79,17 +84,17 @@ class Threads:
     def check(self, store: Folder) -> None:
         """Nothing has to be checked."""
 
-    def compute(self, graph: Graph, done: Done) -> Any:
-        """The result of a graph's last task."""
-        total, finished = len(graph.tasks), 0
+    def compute(self, graph: Graph, watch: Watch) -> Results:
+        """What the tasks of a graph return."""
 
-        def count(*_: Any) -> None:
-            nonlocal finished
-            finished += 1
-            done(min(finished, total), total)
+        def tell(key: Any, result: Any, *_: Any) -> None:
+            layer = str(key).partition("-")[0]
+            if layer in graph.layers:
+                watch(layer, result)
 
-        with Callback(posttask=count):
-            return graph.result.compute(scheduler="threads", num_workers=self.threads, optimize_graph=False)
+        with Callback(posttask=tell):
+            results = compute(*graph.tasks, scheduler="threads", num_workers=self.threads, optimize_graph=False)
+        return _by_layer(graph, results)
 
 
 class Workers:
@@ -112,27 +117,37 @@ class Workers:
         total = memory_bytes(memory, int(SHARE * min(limits)) * len(workers))
         if total / len(workers) > min(limits):
             raise ResourceError(
-                f"memory={memory!r} is {total / len(workers) / 1e9:.3g} GB for each of {len(workers)} workers, and one has "
-                f"{min(limits) / 1e9:.3g} GB: set memory='{min(limits) * len(workers) / 1e9 * 0.7:.2g}GB' or less"
+                f"memory={memory!r} is {total / len(workers) / 1e9:.3g} GB for each of {len(workers)} workers, and one "
+                f"has {min(limits) / 1e9:.3g} GB: set memory='{min(limits) * len(workers) / 1e9 * 0.7:.2g}GB' or less"
             )
         return Budget(total, len(workers), max(worker["nthreads"] for worker in workers.values()))
 
-    def compute(self, graph: Graph, done: Done) -> Any:
-        """The result of a graph's last task; nothing of it stays on the workers."""
+    def compute(self, graph: Graph, watch: Watch) -> Results:
+        """What the tasks of a graph return; nothing of it stays on the workers.
+
+        A result is fetched as soon as it is there: should its worker die later, the task need not run again.
+        """
         futures = self.client.compute(graph.tasks, optimize_graph=False)
-        seen = monotonic()
+        layers = [name for name, tasks in graph.layers.items() for _ in tasks]
+        results: list[Any] = [None] * len(futures)
+        open_tasks, seen = set(range(len(futures))), monotonic()
         try:
-            while True:
-                try:
-                    return futures[-1].result(timeout=0.2)
-                except TimeoutError:
-                    done(sum(future.done() for future in futures), len(futures))
-                if self.client.scheduler_info(n_workers=-1)["workers"]:
+            while open_tasks:
+                ready = [k for k in sorted(open_tasks) if futures[k].done()]
+                for k in ready:
+                    results[k] = futures[k].result()
+                    futures[k].release()
+                    watch(layers[k], results[k])
+                open_tasks.difference_update(ready)
+                if ready or self.client.scheduler_info(n_workers=-1)["workers"]:
                     seen = monotonic()
                 if monotonic() - seen > self.patience:
                     raise ResourceError(_no_workers(self.patience))
+                if not ready:
+                    sleep(POLL_SECONDS)
         finally:
-            self.client.cancel(futures)
+            self.client.cancel([futures[k] for k in open_tasks])
+        return _by_layer(graph, results)
 
     def _await_workers(self) -> dict[str, Any]:
         """The workers, after some patience."""
@@ -150,8 +165,8 @@ class Workers:
             for package, version in ours.items():
                 if theirs.get(package) != version:
                     raise ResourceError(
-                        f"worker {address} has {package} {theirs.get(package) or 'not at all'}, this process {version}: "
-                        "install the same versions everywhere"
+                        f"worker {address} has {package} {theirs.get(package) or 'not at all'}, this process "
+                        f"{version}: install the same versions everywhere"
                     )
 
     def _check_store(self, store: Folder) -> None:
@@ -162,11 +177,17 @@ class Workers:
             for address, seen in self.client.run(_sees, store.url, probe).items():
                 if not seen:
                     raise ResourceError(
-                        f"worker {address} does not see {store.url}: use a folder that all machines share, or an object "
-                        "store"
+                        f"worker {address} does not see {store.url}: use a folder that all machines share, or an "
+                        "object store"
                     )
         finally:
             store.remove(probe)
+
+
+def _by_layer(graph: Graph, results: Sequence[Any]) -> Results:
+    """Results in the order of the tasks, by layer."""
+    left = iter(results)
+    return {name: [next(left) for _ in tasks] for name, tasks in graph.layers.items()}
 
 
 def versions() -> dict[str, str]:
@@ -183,6 +204,6 @@ def _sees(url: str, probe: str) -> bool:
 def _no_workers(patience: float) -> str:
     """What to say when nobody is there."""
     return (
-        f"the cluster has had no worker for {patience:.0f} s: start workers (cluster.scale(4), dask worker ADDRESS) and "
-        "resume; Dask's setting distributed.comm.timeouts.connect says how long to wait"
+        f"the cluster has had no worker for {patience:.0f} s: start workers (cluster.scale(4), dask worker ADDRESS) "
+        "and resume; Dask's setting distributed.comm.timeouts.connect says how long to wait"
     )

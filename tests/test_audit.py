@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 import dask_rac
-from dask_rac import audit
+from dask_rac import audit, config
 from dask_rac.audit import Audit, AuditReport
 from dask_rac.config import MERGE_COLUMNS, Settings, checked_settings
 from dask_rac.errors import InputError
@@ -91,6 +91,7 @@ def test_passes_what_cluster_makes(
     assert (report.merges, report.edges + report.unjoined) == (len(merges.left), len(graph.edges))
     assert report.worst_error <= 1e-14
     assert report.first_wrong is None
+    assert str(report).startswith(f"{len(merges.left)} merges come out of")
 
 
 @pytest.mark.parametrize("linkage", LINKAGES)
@@ -191,10 +192,12 @@ def random_forest(n_nodes: int, shape: str, merges: int, seed: int) -> Merges:
     return made_merges(*rows)
 
 
-@pytest.mark.kernels
+SMALL_FORESTS = [(2, 1), (31, 2), (32, 1), (33, 1), (64, 5), (65, 1), (100, 9)]
+
+
 @pytest.mark.parametrize("shape", ["random", "balanced", "chain"])
 @pytest.mark.parametrize(
-    ("n_nodes", "trees"), [(2, 1), (31, 2), (32, 1), (33, 1), (64, 5), (65, 1), (150, 1), (150, 40)]
+    ("n_nodes", "trees"), [*(pytest.param(*sizes, marks=pytest.mark.kernels) for sizes in SMALL_FORESTS), (2000, 3)]
 )
 def test_the_lowest_merge_is_that_of_a_climb(n_nodes: int, trees: int, shape: str) -> None:
     merges = random_forest(n_nodes, shape, n_nodes - trees, seed=n_nodes)
@@ -231,6 +234,7 @@ def test_loops_and_any_dtype() -> None:
         assert (report.edges, report.unjoined, report.wrong, report.stray) == (1, 1, 0, 1)
 
 
+@pytest.mark.kernels
 def test_refuses_what_is_no_edge() -> None:
     found = Audit(3, made_merges((0, 1, 0.5, 2)), settings_of())
     for u, v in ((0, 3), (-1, 1), (2**32, 1)):
@@ -242,6 +246,7 @@ def test_refuses_what_is_no_edge() -> None:
         found.add([0.5], [1], [1.0])
 
 
+@pytest.mark.kernels
 @pytest.mark.parametrize(
     ("fault", "rows"),
     [
@@ -281,6 +286,17 @@ def test_says_what_the_height_should_be() -> None:
         assert report.first_wrong.expected == expected
         assert str(report.first_wrong).startswith(f"merge 1 of 0 and 2 at 0.3, {expected} by its edges: ")
         assert report.worst_error == pytest.approx(abs(expected - 0.3) / max(expected, 0.3))
+
+
+@examples(30)
+@given(graphs(), linkages(), WEIGHTS)
+def test_long_ids(graph: Graph, how: tuple[str, str], weights: str) -> None:
+    settings = settings_of(how[0], missing_value(how[1], graph, weights), weights)
+    edges = columns(graph)
+    merges = cluster(graph.n_nodes, edges, settings)
+    short = audited(graph.n_nodes, edges, merges, settings)
+    with mock.patch.object(config, "INT32_NODES", 0):
+        assert audited(graph.n_nodes, edges, merges, settings) == short
 
 
 def test_no_weight_is_a_wrong_weight() -> None:

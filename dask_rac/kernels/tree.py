@@ -38,3 +38,15 @@ def cut(parent, rank, thresholds, labels):
             else:
                 labels[t, u] = found[t]
                 found[t] += 1
+
+
+@kernel
+def cut_forest(parent, taken, labels):
+    """Label the nodes, uniting those `taken` with their parent; one pass as in `cut`."""
+    found = 0
+    for u in range(len(parent)):
+        if taken[u]:
+            labels[u] = labels[parent[u]]
+        else:
+            labels[u] = found
+            found += 1

@@ -74,9 +74,9 @@ def read_array(
     return out
 
 
-def array_length(folder: Folder, name: str) -> int:
-    """Items of an array."""
-    return _layout(folder, name).items
+def array_dtype(folder: Folder, name: str) -> np.dtype[Any]:
+    """The dtype of an array."""
+    return _layout(folder, name).dtype
 
 
 def check_array(folder: Folder, record: FileRecord) -> None:

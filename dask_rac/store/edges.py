@@ -38,6 +38,8 @@ class EdgeFile:
     stamp: str
     """Size and time of the file."""
     bytes: int
+    top: int | None = None
+    """The largest id, where the file says so."""
 
 
 @dataclass(frozen=True)
@@ -73,6 +75,12 @@ class EdgeSource:
     def weight_dtype(self) -> str:
         """What holds all weights: float32 only if all are."""
         return "float32" if {file.weight for file in self.files} == {"float32"} else "float64"
+
+    @property
+    def top(self) -> int | None:
+        """The largest id, where all files say so."""
+        tops = [-1 if not file.rows else file.top for file in self.files]
+        return None if None in tops else max(top for top in tops if top is not None)
 
     @property
     def fingerprint(self) -> str:
@@ -194,7 +202,7 @@ def _parquet_file(filesystem: Any, path: str) -> EdgeFile:
     kind = schema.field("weight").type
     weight = "float32" if pa.types.is_float32(kind) else "float64"
     info = filesystem.info(path)
-    return EdgeFile(path, metadata.num_rows, groups, weight, _stamp(info), int(info["size"]))
+    return EdgeFile(path, metadata.num_rows, groups, weight, _stamp(info), int(info["size"]), _top_id(metadata))
 
 
 def _zarr_file(name: str, filesystem: Any, root: str) -> EdgeFile:
@@ -221,6 +229,19 @@ def _zarr_file(name: str, filesystem: Any, root: str) -> EdgeFile:
     stamp = sha256(json.dumps(stamps).encode()).hexdigest()
     size = sum(int(info["size"] or 0) for info in files.values())
     return EdgeFile(name, rows, groups, str(group["weight"].dtype), stamp, size)
+
+
+def _top_id(metadata: pq.FileMetaData) -> int | None:
+    """The largest id by the statistics of a file, if it has them all."""
+    names = [metadata.schema.column(k).path for k in range(metadata.num_columns)]
+    top = -1
+    for group in range(metadata.num_row_groups):
+        for name in EDGE_COLUMNS[:2]:
+            statistics = metadata.row_group(group).column(names.index(name)).statistics
+            if statistics is None or not statistics.has_min_max or statistics.max is None:
+                return None
+            top = max(top, int(statistics.max))
+    return top
 
 
 def _stamp(info: dict[str, Any]) -> str:

@@ -9,6 +9,7 @@ from io import BytesIO
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
@@ -28,6 +29,10 @@ class TableRecord:
 
     name: str
     rows: int
+    low: float
+    """The smallest height, infinite without a row."""
+    high: float
+    """The largest height."""
     bytes: int
     digest: str
     """sha256 of the file."""
@@ -41,7 +46,16 @@ def write_merges(folder: Folder, name: str, columns: Iterable[NDArray[Any]]) -> 
     pq.write_table(table, buffer, row_group_size=ROW_GROUP, compression="zstd", write_page_checksum=True)
     data = buffer.getvalue()
     folder.write(name, data)
-    return TableRecord(name, len(table), len(data), sha256(data).hexdigest())
+    low, high = float(typed[2].min(initial=np.inf)), float(typed[2].max(initial=-np.inf))
+    return TableRecord(name, len(table), low, high, len(data), sha256(data).hexdigest())
+
+
+def write_frame(frame: pd.DataFrame, folder: Folder, number: int) -> None:
+    """Write a partition of edges as it is."""
+    buffer = BytesIO()
+    table = pa.Table.from_pandas(frame, preserve_index=False)
+    pq.write_table(table, buffer, row_group_size=ROW_GROUP, compression="none", write_page_checksum=True)
+    folder.write(f"input/partition-{number:05d}.parquet", buffer.getvalue())
 
 
 def check_table(folder: Folder, record: TableRecord) -> None:

@@ -1,0 +1,299 @@
+"""A stored run from the outside: make the store, begin, go on, look."""
+
+from __future__ import annotations
+
+import os
+import sys
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from os import PathLike
+from typing import Any
+
+import numpy as np
+
+from dask_rac import driver
+from dask_rac.checks import check_missing, describe_conflict
+from dask_rac.clustering import StoredClustering
+from dask_rac.config import Event, Progress, Settings
+from dask_rac.edges import Graph, load_graph, require_columns
+from dask_rac.errors import InputError, ResourceError, StoreError
+from dask_rac.graphs import round_graph, scan_graph, spool_graph
+from dask_rac.outcome import Outcome, check_fingerprint
+from dask_rac.plan import (
+    REST_COPIES,
+    REST_VECTORS,
+    Plan,
+    Sizes,
+    projected_disk,
+    projected_memory,
+    rest_fits,
+    shard_entries,
+)
+from dask_rac.store import manifest as manifests
+from dask_rac.store.edges import BATCH_ROWS, EdgeSource, open_edges
+from dask_rac.store.files import Folder
+from dask_rac.store.manifest import Header, ShardRecord, State
+from dask_rac.stored import ConflictError, StoredRun, new_job, newest_sound
+from dask_rac.workers import Scheduler, chosen, versions
+
+SPOOL = "input"  # where the partitions of a Dask DataFrame lie until they are read
+
+
+@dataclass(frozen=True)
+class PlanOptions:
+    """How a run is done, beside what it computes."""
+
+    n_nodes: int | None
+    memory: str | float | None
+    shards: int | None
+    client: Any
+
+
+@dataclass(frozen=True)
+class RunOptions(PlanOptions):
+    """The same, and where."""
+
+    store: str | PathLike[str]
+
+
+def stored_cluster(edges: Any, settings: Settings, options: RunOptions, report: Progress) -> StoredClustering:
+    """Begin a run in a new store, and bring it to its end."""
+    _check_options(options)
+    store, scheduler = Folder(options.store), chosen(options.client)
+    budget = scheduler.budget(options.memory)
+    report(Event("compile"))
+    driver.compile_kernels("int32")
+    given = _open_input(edges, options.n_nodes, settings)
+    with _new_store(store) as undo:
+        scheduler.check(store)
+        header = _header(given, settings, options)
+        if not manifests.write_header(store, header):
+            raise StoreError(_taken(store))
+        undo.append(manifests.HEADER)
+        with store.locked(), _resumable(store):
+            run = StoredRun(store, header, scheduler, budget, report)
+            if isinstance(given, Graph):
+                run.begin_with(given)
+            else:
+                source = given if isinstance(given, EdgeSource) else _spool(given, store, scheduler, run)
+                try:
+                    run.go(source)
+                except ConflictError as error:
+                    raise InputError(_find_conflict(source, error.edge)) from error
+            _warn(run)
+    report(Event("done", run.facts.nodes, run.merged))
+    return StoredClustering(Outcome(store, header, run.chain, report))
+
+
+def resume_run(
+    path: str | PathLike[str], memory: str | float | None, client: Any, report: Progress
+) -> StoredClustering:
+    """Bring the run in a store to its end."""
+    store = Folder(path)
+    header = manifests.read_header(store)
+    scheduler = chosen(client)
+    with store.locked(), _resumable(store):
+        chain = newest_sound(store)
+        source = None
+        if header.source is not None and (not chain or chain[-1].state is not None):
+            source = _input_again(header, needed=not chain)
+        if not chain and source is None:
+            raise StoreError(
+                f"{store.url} was stopped before its edges were read, and they were not on disk: start anew in another "
+                "folder"
+            )
+        if not chain or chain[-1].state is not None:
+            budget = scheduler.budget(memory)
+            report(Event("compile"))
+            driver.compile_kernels("int32")
+            scheduler.check(store)
+            run = StoredRun(store, header, scheduler, budget, report, chain)
+            run.clean_attempt()
+            try:
+                run.go(source)
+            except ConflictError as error:
+                assert source is not None
+                raise InputError(_find_conflict(source, error.edge)) from error
+            chain = run.chain
+    report(Event("done", chain[0].facts.nodes, sum(table.rows for step in chain for table in step.merges)))
+    return StoredClustering(Outcome(store, header, chain, report))
+
+
+def plan_stored(edges: Any, settings: Settings, options: PlanOptions, report: Progress) -> Plan:
+    """What a run would take."""
+    _check_options(options)
+    scheduler = chosen(options.client)
+    budget = scheduler.budget(options.memory)
+    if not isinstance(edges, str | PathLike):
+        raise InputError("plan() is for edges on disk: give the path of a Parquet file or folder, or of a Zarr group")
+    source = open_edges(edges)
+    nodes = options.n_nodes if options.n_nodes is not None else _count_nodes(source, settings, scheduler, report)
+    sizes = Sizes.of(settings, nodes, source.rows, source.weight_dtype)
+    room = shard_entries(sizes, nodes, source.rows, budget, options.shards)
+    if options.shards is None and rest_fits(sizes, nodes, 2 * source.rows, budget):
+        shards, entries = 1, 2 * source.rows
+        memory = int(REST_COPIES * sizes.entry * entries) + REST_VECTORS * nodes
+    else:
+        shards, entries = max(1, -(-2 * source.rows // room)), min(room, 2 * source.rows)
+        memory = projected_memory(sizes, nodes, entries, budget)
+    header = Header(settings, source.name, "", source.weight_dtype, nodes, options.shards, {})
+    job = new_job(Folder("."), header, nodes, source.rows, room, 1)
+    names = [ShardRecord(f"rounds/00000/shard-{k:05d}", 0, nodes, 2 * source.rows, ()) for k in range(shards)]
+    state = State(0, nodes, 2 * source.rows, tuple(names))
+    return Plan(
+        nodes,
+        source.rows,
+        shards,
+        sizes.entry * entries,
+        memory,
+        budget,
+        projected_disk(sizes, source.rows) + 40 * nodes,
+        source.bytes,
+        round_graph(job, state),
+    )
+
+
+def _count_nodes(source: EdgeSource, settings: Settings, scheduler: Scheduler, report: Progress) -> int:
+    """The nodes by the files' own statistics, or by reading them."""
+    if source.top is not None:
+        return source.top + 1
+    report(Event("scan"))
+    scanned = scheduler.compute(scan_graph("plan", source, source.units(BATCH_ROWS), None, settings), lambda *_: None)
+    return 1 + max((receipt.top for receipt in scanned.get("scan", [])), default=-1)
+
+
+def open_result(path: str | PathLike[str], report: Progress) -> StoredClustering:
+    """The result in a store, as far as it is there."""
+    store = Folder(path)
+    header = manifests.read_header(store)
+    chain = manifests.read_chain(store)
+    if not chain:
+        raise StoreError(
+            f"{store.url} has nothing to show yet: its edges are still being read, or the run was stopped then"
+        )
+    return StoredClustering(Outcome(store, header, chain, report))
+
+
+def _check_options(options: PlanOptions) -> None:
+    """Raise unless the options make sense by themselves."""
+    shards = options.shards
+    if shards is not None and (isinstance(shards, bool) or not isinstance(shards, int | np.integer) or shards < 1):
+        raise InputError(f"shards={shards!r} is not a whole number, 1 or more")
+    nodes = options.n_nodes
+    if nodes is not None and (isinstance(nodes, bool) or not isinstance(nodes, int | np.integer) or nodes < 0):
+        raise InputError(f"n_nodes={nodes!r} is not a whole number, 0 or more")
+
+
+def _open_input(edges: Any, n_nodes: int | None, settings: Settings) -> EdgeSource | Graph | Any:
+    """The edges as far as they can be looked at without reading them all; what is in memory is read."""
+    if isinstance(edges, str | PathLike):
+        return open_edges(edges)
+    if hasattr(edges, "__dask_graph__") and hasattr(edges, "columns"):
+        require_columns(edges.columns)
+        return edges
+    with driver.new_team() as team:
+        graph = load_graph(edges, n_nodes, settings, team, driver.memory_limit())
+    check_missing(settings, len(graph.rows.start), graph.least, graph.largest)
+    return graph
+
+
+def _header(given: Any, settings: Settings, options: RunOptions) -> Header:
+    """What the store says of the run."""
+    n_nodes = None if options.n_nodes is None else int(options.n_nodes)
+    shards = None if options.shards is None else int(options.shards)
+    if not isinstance(given, EdgeSource):
+        return Header(settings, None, "", "float64", n_nodes, shards, versions())
+    name = given.name if "://" in given.name else os.path.abspath(given.name)
+    return Header(settings, name, given.fingerprint, given.weight_dtype, n_nodes, shards, versions())
+
+
+@contextmanager
+def _new_store(store: Folder) -> Iterator[list[str]]:
+    """A folder to begin a run in; if that fails before anything is committed, what was made goes again."""
+    there = store.exists()
+    if there and set(store.names()) - {"lock"}:
+        raise StoreError(_taken(store) if store.exists(manifests.HEADER) else _foreign(store))
+    if store.local:
+        try:
+            os.makedirs(store.path, exist_ok=True)
+            os.close(os.open(store.at("lock"), os.O_RDWR | os.O_CREAT, 0o666))
+        except OSError as error:
+            raise StoreError(
+                f"{store.url} cannot be written: {error.strerror or error}; choose another folder"
+            ) from error
+    undo: list[str] = []
+    try:
+        yield undo
+    except (InputError, StoreError, ResourceError):
+        if undo and manifests.count_manifests(store) == 0:
+            for name in (*undo, "rounds", "merges", SPOOL, "statistics", "manifests", "lock"):
+                store.remove(name)
+            if not there and store.local and not store.names():
+                store.remove("")
+        raise
+
+
+def _taken(store: Folder) -> str:
+    """What to say of a store that holds a run."""
+    return (
+        f"{store.url} holds a run already: go on with dask_rac.resume({store.url!r}), look at it with "
+        f"dask_rac.open({store.url!r}), or choose another folder"
+    )
+
+
+def _foreign(store: Folder) -> str:
+    """What to say of a folder that holds something else."""
+    return f"{store.url} is not empty and holds no run: nothing in it is touched; choose another folder"
+
+
+@contextmanager
+def _resumable(store: Folder) -> Iterator[None]:
+    """Say how to go on when somebody stops the run."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        sys.stderr.write(f"\ndask_rac: stopped; go on with dask_rac.resume({store.url!r})\n")
+        raise
+
+
+def _input_again(header: Header, needed: bool) -> EdgeSource | None:
+    """The edges of a run that goes on, unchanged; they may be gone once they have been read."""
+    assert header.source is not None
+    try:
+        source = open_edges(header.source)
+    except InputError:
+        if needed:
+            raise
+        return None
+    check_fingerprint(source, header)
+    return source
+
+
+def _spool(frame: Any, store: Folder, scheduler: Scheduler, run: StoredRun) -> EdgeSource:
+    """Write the partitions of a Dask DataFrame where tasks can read them twice."""
+    run.report(Event("load"))
+    scheduler.compute(spool_graph(frame, store), lambda *_: None)
+    return open_edges(f"{store.url}/{SPOOL}")
+
+
+def _find_conflict(source: EdgeSource, edge: tuple[int, int]) -> str:
+    """Which rows give an edge two weights; read again, as few have such an edge."""
+    found: list[tuple[int, int, float]] = []
+    places: list[str] = []
+    for unit in source.units(BATCH_ROWS):
+        for columns, where in source.read(unit):
+            ends = columns["source"].astype(np.int64), columns["target"].astype(np.int64)
+            lo, hi = np.minimum(*ends), np.maximum(*ends)
+            for row in np.flatnonzero((lo == edge[0]) & (hi == edge[1])).tolist():
+                found.append((*edge, float(columns["weight"][row])))
+                places.append(where(row))
+    low, high, weight = np.array(found).T
+    return describe_conflict((low.astype(np.int64), high.astype(np.int64), weight), lambda row: places[row])
+
+
+def _warn(run: StoredRun) -> None:
+    """Tell of what was dropped."""
+    if run.facts.loops:
+        warnings.warn(f"dropped {run.facts.loops} self loops: a node has no distance to itself", stacklevel=4)
