@@ -16,10 +16,10 @@ from dask_rac.config import HAND_OVER, Event, Progress, RoundRecord, Settings, c
 from dask_rac.edges import Graph, load_graph
 from dask_rac.errors import InputError
 from dask_rac.kernels.arrays import Merges, Rows, Rule, part
-from dask_rac.kernels.forest import tree_hashes, unite
+from dask_rac.kernels.forest import unite
 from dask_rac.kernels.tree import raise_heights
-from dask_rac.rounds import Components, Tree, boruvka_round, finisher_round, reciprocal_round
-from dask_rac.shard import Shard, Space, Team, first_shard, needs_counts, rule_of
+from dask_rac.rounds import Components, boruvka_round, finisher_round, reciprocal_round
+from dask_rac.shard import Shard, Space, Team, Tree, first_shard, needs_counts, rule_of, tree_order
 
 
 @dataclass(frozen=True)
@@ -146,30 +146,35 @@ def _span_forest(rows: Rows, settings: Settings, team: Team, report: Progress) -
     kept = rows._replace(
         stop=np.empty_like(rows.stop), neighbour=np.empty_like(rows.neighbour), weight=np.empty_like(rows.weight)
     )
-    tree, when = Tree(np.empty(n, ids), np.empty(n, ids), np.empty(n)), np.empty(n, np.int32)
+    tree, when, records = boruvka_rounds(state, kept, rule, team, report, 0)
+    order = tree_order(tree)
+    merges = part(_room(n, ids)[0], None, len(when))
+    unite(order, tree, (np.arange(n, dtype=ids), np.ones(n, ids)), merges)
+    return Outcome(merges, when[order], records)
+
+
+def boruvka_rounds(
+    state: Components, kept: Rows, rule: Rule, team: Team, report: Progress, round_: int
+) -> tuple[Tree, NDArray[np.int32], list[RoundRecord]]:
+    """Rounds until no component has an edge left: the edges of the tree, the round of each, the records.
+
+    `kept` has room for the edges that stay, and may be the state's own rows; `round_` rounds were done before.
+    """
+    n, ids, count = len(state.label), state.label.dtype, state.count
+    tree, when = Tree(np.empty(count, ids), np.empty(count, ids), np.empty(count)), np.empty(count, np.int32)
     records: list[RoundRecord] = []
     found = 0
     while True:
         rest = part(tree, found, None)
         state, record = boruvka_round(state, kept, rule, team, rest)
         if not record.merges:
-            break
+            return part(tree, None, found), when[:found], records
         rule = rule._replace(scale=1.0)
-        record = replace(record, round=len(records) + 1)
+        record = replace(record, round=round_ + len(records) + 1)
         records.append(record)
         when[found : found + record.merges] = record.round
         found += record.merges
-        report(Event("round", n, found, record))
-    tree, when = part(tree, None, found), when[:found]
-    order = np.argsort(tree.weight)
-    ordered = tree.weight[order]
-    if (ordered[1:] == ordered[:-1]).any():
-        hashes = np.empty(found, np.uint64)
-        tree_hashes(tree.source, tree.target, hashes)
-        order = np.lexsort((hashes, tree.weight))
-    merges = part(_room(n, ids)[0], None, found)
-    unite(order, *tree, n, merges)
-    return Outcome(merges, when[order], records)
+        report(Event("round", n, n - count + found, record))
 
 
 def _room(n: int, ids: np.dtype[np.signedinteger]) -> tuple[Merges, NDArray[np.int32]]:

@@ -9,7 +9,7 @@ from typing import Any
 from dask.base import visualize
 from dask.delayed import Delayed, delayed
 
-from dask_rac import intake, steps
+from dask_rac import boruvka, intake, steps
 from dask_rac.config import EDGE_COLUMNS, Settings
 from dask_rac.intake import Layout
 from dask_rac.steps import Job
@@ -92,6 +92,15 @@ def round_graph(job: Job, state: State) -> Graph:
     moved = graph.gather([graph.add(steps.split, job, before, places, k) for k in shards], "moved")
     for number in shards:
         graph.add(steps.fold, job, before, places, moved, number)
+    return graph
+
+
+def forest_graph(job: Job, state: State) -> Graph:
+    """One of Boruvka's rounds: lighten, join."""
+    graph = Graph(job.attempt)
+    before = graph.constant(state, "state")
+    lightened = [graph.add(boruvka.lighten, job, before, k) for k in range(len(state.shards))]
+    graph.add(boruvka.join, job, before, delayed(lightened))
     return graph
 
 

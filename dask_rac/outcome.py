@@ -30,7 +30,7 @@ from dask_rac.store.edges import EdgeSource, Unit, open_edges
 from dask_rac.store.files import Folder
 from dask_rac.store.manifest import Facts, Header, Manifest
 from dask_rac.store.tables import MERGE_TYPES, TableRecord, check_table, read_merges
-from dask_rac.stored import new_job
+from dask_rac.stored import step_job
 from dask_rac.workers import Threads
 
 AUDIT_ROWS = 4_000_000  # that one thread reads at a time
@@ -102,7 +102,7 @@ class Outcome:
     def _audit_twice(self, audit: Audit, source: EdgeSource) -> None:
         """Read the edges into rows, as a run does, and add those."""
         threads, facts = Threads(), self.facts
-        job = replace(new_job(self.folder, self.header, facts.nodes, facts.edges, 0, 0), folder="rounds/verify")
+        job = replace(step_job(self.folder, self.header, facts.nodes, facts.edges, 0, 0), folder="rounds/verify")
         sizes = Sizes.of(self.header.settings, facts.nodes, facts.edges, self.header.weights)
         entries = max(1, threads.budget(None).memory // (8 * threads.threads * sizes.entry))
         units = source.units(UNIT_ROWS)

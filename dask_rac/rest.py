@@ -40,14 +40,7 @@ def finish_rest(job: Job, state: State, merged: int, pays: bool, finisher_edges:
     """Merge all that is left of a state, in the memory of this process."""
     steps.forget()
     arena.end_tasks()
-    listener = listeners.get(job.url)
-
-    def report(event: Event) -> None:
-        if event.record is not None:
-            write_statistics(job.store, event.record)
-        if listener is not None:
-            listener(event)
-
+    report = reporter(job)
     with Team(threads) as team:
         rule = rule_of(job.settings)._replace(scale=job.rule(state.round).scale)
         rows, top = _load(job, state)
@@ -61,6 +54,19 @@ def finish_rest(job: Job, state: State, merged: int, pays: bool, finisher_edges:
     tops[ids] = top
     raise_heights(outcome.merges.left, outcome.merges.right, outcome.merges.height, tops)
     return Rest(_write_parts(job, outcome.merges, outcome.round), tuple(outcome.records))
+
+
+def reporter(job: Job) -> Progress:
+    """Leaves the statistics of each round in the store, and tells who listens in this process."""
+    listener = listeners.get(job.url)
+
+    def report(event: Event) -> None:
+        if event.record is not None:
+            write_statistics(job.store, event.record)
+        if listener is not None:
+            listener(event)
+
+    return report
 
 
 def write_statistics(store: Folder, record: RoundRecord) -> None:

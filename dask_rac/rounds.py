@@ -2,24 +2,24 @@
 
 from dataclasses import dataclass
 from time import perf_counter
-from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dask_rac.config import RoundRecord, id_dtype
 from dask_rac.kernels.arrays import Ids, Merges, Rows, Rule
 from dask_rac.kernels.finish import finish, list_edges
-from dask_rac.kernels.forest import champions, hook, lightest
-from dask_rac.shard import Shard, Space, Team, fold_shard, match_shard, offsets
-
-
-class Tree(NamedTuple):
-    """Edges of a spanning forest."""
-
-    source: Ids
-    target: Ids
-    weight: NDArray[np.float64]
+from dask_rac.kernels.forest import challenge, hook, lightest
+from dask_rac.shard import (
+    Shard,
+    Space,
+    Team,
+    Tree,
+    fold_shard,
+    list_candidates,
+    match_shard,
+    no_edges,
+    offsets,
+)
 
 
 @dataclass(frozen=True)
@@ -77,13 +77,13 @@ def boruvka_round(state: Components, kept: Rows, rule: Rule, team: Team, tree: T
     """Every component takes its lightest edge; `kept` receives the edges that are still outer ones."""
     started = perf_counter()
     best = np.empty(len(state.label), np.int64)
-    spans = team.spans(offsets(state.rows))
+    spans = [(lo, hi, 0) for lo, hi in team.spans(offsets(state.rows))]
     entries = sum(team.run(lightest, spans, state.rows, state.label, rule, kept, best))
     found_nearest = perf_counter()
-    champion = np.empty(state.count, state.label.dtype)
-    champions(kept, state.label, best, champion)
-    live = int(np.count_nonzero(champion >= 0))
-    merged, count = hook(kept, state.label, best, champion, tree)
+    live, candidates = list_candidates(kept, state.label, state.count, best, 0)
+    held = no_edges(state.count, state.label.dtype)
+    challenge(candidates, held)
+    merged, count = hook(held, state.label, tree)
     record = RoundRecord(
         clusters=live,
         edges=entries // 2,

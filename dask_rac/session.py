@@ -35,7 +35,8 @@ from dask_rac.store import manifest as manifests
 from dask_rac.store.edges import BATCH_ROWS, EdgeSource, open_edges
 from dask_rac.store.files import Folder
 from dask_rac.store.manifest import Header, ShardRecord, State
-from dask_rac.stored import ConflictError, StoredRun, new_job, newest_sound
+from dask_rac.stored import ConflictError, StoredRun, newest_sound, step_job
+from dask_rac.stored_forest import ForestRun
 from dask_rac.workers import Scheduler, chosen, versions
 
 SPOOL = "input"  # where the partitions of a Dask DataFrame lie until they are read
@@ -73,7 +74,7 @@ def stored_cluster(edges: Any, settings: Settings, options: RunOptions, report: 
             raise StoreError(_taken(store))
         undo.append(manifests.HEADER)
         with store.locked(), _resumable(store):
-            run = StoredRun(store, header, scheduler, budget, report)
+            run = _run_class(settings)(store, header, scheduler, budget, report)
             if isinstance(given, Graph):
                 run.begin_with(given)
             else:
@@ -109,7 +110,7 @@ def resume_run(
             report(Event("compile"))
             driver.compile_kernels("int32")
             scheduler.check(store)
-            run = StoredRun(store, header, scheduler, budget, report, chain)
+            run = _run_class(header.settings)(store, header, scheduler, budget, report, chain)
             run.clean_attempt()
             try:
                 run.go(source)
@@ -139,7 +140,7 @@ def plan_stored(edges: Any, settings: Settings, options: PlanOptions, report: Pr
         shards, entries = max(1, -(-2 * source.rows // room)), min(room, 2 * source.rows)
         memory = projected_memory(sizes, nodes, entries, budget)
     header = Header(settings, source.name, "", source.weight_dtype, nodes, options.shards, {})
-    job = new_job(Folder("."), header, nodes, source.rows, room, 1)
+    job = step_job(Folder("."), header, nodes, source.rows, room, 1)
     names = [ShardRecord(f"rounds/00000/shard-{k:05d}", 0, nodes, 2 * source.rows, ()) for k in range(shards)]
     state = State(0, nodes, 2 * source.rows, tuple(names))
     return Plan(
@@ -174,6 +175,11 @@ def open_result(path: str | PathLike[str], report: Progress) -> StoredClustering
             f"{store.url} has nothing to show yet: its edges are still being read, or the run was stopped then"
         )
     return StoredClustering(Outcome(store, header, chain, report))
+
+
+def _run_class(settings: Settings) -> type[StoredRun]:
+    """The loop for a linkage."""
+    return ForestRun if settings.linkage == "single" else StoredRun
 
 
 def _check_options(options: PlanOptions) -> None:

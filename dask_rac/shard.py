@@ -6,21 +6,39 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dask_rac.config import Settings
 from dask_rac.kernels import rule as rules
-from dask_rac.kernels.arrays import Clusters, Merges, Pairs, Rows, Rule
+from dask_rac.kernels.arrays import Clusters, Ids, Merges, Pairs, Rows, Rule
 from dask_rac.kernels.fold import find_nearest, fold
+from dask_rac.kernels.forest import champions, list_champions, tree_hashes
 from dask_rac.kernels.match import count_pairs, match
 
 Span: TypeAlias = tuple[int, ...]
 
 SPAN_ITEMS = 25_000  # with fewer, starting a thread costs more than it saves
 SPANS_A_THREAD = 4  # so that a thread that is done early takes over from one that is not
+
+
+class Tree(NamedTuple):
+    """Edges of a spanning forest."""
+
+    source: Ids
+    target: Ids
+    weight: NDArray[np.float64]
+
+
+class Candidates(NamedTuple):
+    """Edges that components would take."""
+
+    component: Ids
+    source: Ids
+    target: Ids
+    weight: NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -209,3 +227,29 @@ def starts_of(length: NDArray[np.signedinteger]) -> NDArray[np.int64]:
     starts = np.zeros(len(length) + 1, np.int64)
     np.cumsum(length, out=starts[1:])
     return starts
+
+
+def list_candidates(rows: Rows, label: Ids, count: int, best: NDArray[np.int64], base: int) -> tuple[int, Candidates]:
+    """The lightest edge that rows have for each component, of which there are `count`; row `i` is node `base + i`."""
+    champion = np.empty(count, np.int64)
+    found = champions(rows, label, best, champion, base)
+    ids = label.dtype
+    candidates = Candidates(np.empty(found, ids), np.empty(found, ids), np.empty(found, ids), np.empty(found))
+    list_champions(rows, best, champion, base, candidates)
+    return found, candidates
+
+
+def no_edges(count: int, ids: np.dtype[Any]) -> Tree:
+    """What so many components hold before any edge challenges it."""
+    return Tree(np.full(count, -1, ids), np.empty(count, ids), np.empty(count))
+
+
+def tree_order(tree: Tree) -> NDArray[np.intp]:
+    """The edges of a forest from the lightest to the heaviest."""
+    order = np.argsort(tree.weight)
+    ordered = tree.weight[order]
+    if (ordered[1:] == ordered[:-1]).any():
+        hashes = np.empty(len(order), np.uint64)
+        tree_hashes(tree.source, tree.target, hashes)
+        order = np.lexsort((hashes, tree.weight))
+    return order

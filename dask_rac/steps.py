@@ -453,7 +453,7 @@ class _ClusterTable:
 
 def nearest_of(job: Job, state: State) -> Ids:
     """The nearest of every cluster of a state, read once a process."""
-    return _cached("nearest", (job.url, state.shards[0].name), lambda: _whole(job, state, "nearest"))
+    return kept_vector((job.url, state.shards[0].name), lambda: _whole(job, state, "nearest"))
 
 
 def fates_of(job: Job, state: State, places: Cut) -> tuple[Ids, Ids, Ids]:
@@ -480,6 +480,11 @@ def node_vectors(job: Job) -> tuple[Ids, Ids]:
         return np.arange(job.nodes, dtype=job.ids), np.ones(job.nodes, job.ids)
 
     return _cached("fates", (job.url, "nodes"), make)
+
+
+def kept_vector(key: Any, make: Callable[[], Ids]) -> Ids:
+    """A vector over all nodes or clusters, made once a process and kept until another is."""
+    return _cached("nearest", key, make)
 
 
 def forget() -> None:

@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 
-from dask_rac import rest as rest_step
 from dask_rac.checks import check_missing
 from dask_rac.config import HAND_OVER, Event, Progress, RoundRecord, id_dtype
 from dask_rac.driver import new_team
@@ -24,7 +23,7 @@ from dask_rac.graphs import Graph as TaskGraph
 from dask_rac.graphs import intake_graph, round_graph, scan_graph, single_task
 from dask_rac.intake import Built, Routed, Scanned, lay_out, save_rows
 from dask_rac.plan import Budget, Sizes, finisher_room, projected_disk, rest_fits, shard_entries, unit_rows
-from dask_rac.rest import Rest, finish_rest, write_statistics
+from dask_rac.rest import Rest, finish_rest, listeners, write_statistics
 from dask_rac.shard import starts_of
 from dask_rac.steps import Cut, Folded, Job, Matched, Moved, Receipt, piece_ranges
 from dask_rac.store import manifest as manifests
@@ -64,10 +63,14 @@ class StoredRun:
                 self._ingest(source)
         while (state := self.chain[-1].state) is not None:
             with self._explained():
-                if self._rest_is_due(state):
-                    self._rest(state)
-                else:
-                    self._round(state)
+                self.advance(state)
+
+    def advance(self, state: State) -> None:
+        """One step on."""
+        if self.rest_is_due(state):
+            self._rest(state)
+        else:
+            self._round(state)
 
     def begin_with(self, graph: Graph) -> None:
         """Run to the end, from a graph in memory."""
@@ -81,7 +84,7 @@ class StoredRun:
         cuts = np.searchsorted(before[:-1], [2 * edges * k // shards for k in range(1, shards)]).tolist()
         bounds = sorted({0, *cuts, nodes})
         spans = [(k, lo, hi) for k, (lo, hi) in enumerate(pairwise(bounds))] or [(0, 0, 0)]
-        job = new_job(self.store, self.header, nodes, edges, room, 0)
+        job = step_job(self.store, self.header, nodes, edges, room, 0)
         self.report(Event("ingest", nodes))
         with new_team() as team, self._explained():
             built: list[Built] = team.run(save_rows, spans, job, rows)
@@ -89,7 +92,7 @@ class StoredRun:
             _check_mirrors(state, sum(receipt.later for receipt in built))
             size = edges * (2 * sizes.ids + sizes.weight)  # as Parquet it would have about that
             facts = Facts(nodes, edges, size, graph.least, graph.largest, graph.loops, 0)
-            self._commit(Manifest(0, "", facts, state, (), (), 0, 0.0), 0)
+            self.commit(Manifest(0, "", facts, state, (), (), 0, 0.0), 0)
         self.go(None)
 
     @property
@@ -117,10 +120,10 @@ class StoredRun:
         """Bytes of what this run holds."""
         return Sizes.of(self.header.settings, self.facts.nodes, self.facts.edges, self.header.weights)
 
-    def _job(self, entries: int) -> Job:
+    def new_job(self, entries: int) -> Job:
         """What the tasks of the next step are told."""
         facts = self.facts
-        return new_job(self.store, self.header, facts.nodes, facts.edges, entries, len(self.chain))
+        return step_job(self.store, self.header, facts.nodes, facts.edges, entries, len(self.chain))
 
     def _ingest(self, source: EdgeSource) -> None:
         """Check the input, then read it into the first state."""
@@ -130,8 +133,8 @@ class StoredRun:
         rows = unit_rows(narrow, 0, self.budget)
         units = source.units(rows)
         self.report(Event("scan"))
-        scanned: list[Scanned] = self._compute(scan_graph(token, source, units, n_nodes, settings)).get("scan", [])
-        self._account(scanned)
+        scanned: list[Scanned] = self.compute(scan_graph(token, source, units, n_nodes, settings)).get("scan", [])
+        self.account(scanned)
         top = max((receipt.top for receipt in scanned), default=-1)
         nodes = top + 1 if n_nodes is None else n_nodes
         edges = sum(receipt.rows - receipt.loops for receipt in scanned)
@@ -142,15 +145,15 @@ class StoredRun:
             ends = [receipt.least for receipt in scanned], [receipt.largest for receipt in scanned]
             check_missing(settings, nodes, min(ends[0], default=math.inf), max(ends[1], default=-math.inf))
         layout = lay_out(scanned, nodes, room)
-        job = new_job(self.store, self.header, nodes, edges, room, 0)
+        job = step_job(self.store, self.header, nodes, edges, room, 0)
         self.report(Event("ingest", nodes))
         routed: list[list[Routed]]
         built: list[Built]
         rows = unit_rows(sizes, nodes, self.budget)
-        results = self._compute(intake_graph(job, source, units, layout, rows))
+        results = self.compute(intake_graph(job, source, units, layout, rows))
         routed, built = results.get("route", []), results["build"]
-        self._account([piece for pieces in routed for piece in pieces])
-        self._account(built)
+        self.account([piece for pieces in routed for piece in pieces])
+        self.account(built)
         conflicts = [receipt.conflict for receipt in built if receipt.conflict]
         if conflicts:
             raise ConflictError(min(conflicts))
@@ -168,26 +171,26 @@ class StoredRun:
         )
         check_missing(settings, nodes, facts.least, facts.largest)
         pieces = sum(piece.disk for some in routed for piece in some)
-        self._commit(Manifest(0, "", facts, state, (), (), 0, 0.0), pieces)
+        self.commit(Manifest(0, "", facts, state, (), (), 0, 0.0), pieces)
 
     def _round(self, state: State) -> None:
         """One round out of core."""
         began = perf_counter()
         sizes = self.sizes()
         room = shard_entries(sizes, self.facts.nodes, self.facts.edges, self.budget, self.header.shards)
-        job = self._job(room)
-        self._make_room(state)
+        job = self.new_job(room)
+        self.check_room(state)
         before = sum(self.traffic.values())
         sweeper = Sweeper(self.store)
-        results = self._compute(round_graph(job, state), sweeper)
+        results = self.compute(round_graph(job, state), sweeper)
         matched: list[Matched] = results["match"]
         moved: list[Moved] = [receipt for receipt in results["split"] if receipt is not None]
         folded: list[Folded] = [receipt for receipt in results["fold"] if receipt is not None]
         for layer in (matched, moved, folded):
-            self._account(layer)
+            self.account(layer)
         places: Cut = results["cut"][0]
         if not places.merges:
-            self._commit(replace(self.chain[-1], state=None, merges=(), records=()), 0)
+            self.commit(replace(self.chain[-1], state=None, merges=(), records=()), 0)
             return
         after = State(
             state.round + 1,
@@ -210,11 +213,11 @@ class StoredRun:
         tables = tuple(receipt.merges for receipt in folded if receipt.merges.rows)
         pieces = sweeper.peak - after.bytes
         step = Manifest(len(self.chain), "", self.facts, after, tables, (record,), 0, 0.0)
-        self._commit(step, pieces)
+        self.commit(step, pieces)
         seconds, traffic = perf_counter() - began, sum(self.traffic.values()) - before
         self.report(Event("round", self.facts.nodes, self.merged, record, seconds=seconds, bytes=traffic))
 
-    def _rest_is_due(self, state: State) -> bool:
+    def rest_is_due(self, state: State) -> bool:
         """Whether what is left goes on in memory; whether it is handed over depends on the data alone."""
         fits = rest_fits(self.sizes(), state.clusters, state.entries, self.budget)
         if self.header.settings.finisher and not self.pays:
@@ -225,29 +228,17 @@ class StoredRun:
 
     def _rest(self, state: State) -> None:
         """All that is left, in memory."""
-        job = self._job(0)
+        job = self.new_job(0)
         self.report(Event("rest", self.facts.nodes, self.merged))
-        rest_step.listeners[job.url] = self.report
-        try:
-            results = self._compute(
-                single_task(
-                    finish_rest,
-                    job.attempt,
-                    job,
-                    state,
-                    self.merged,
-                    self.pays,
-                    finisher_room(self.budget),
-                    self.budget.threads,
-                )
-            )
-        finally:
-            del rest_step.listeners[job.url]
+        room, threads = finisher_room(self.budget), self.budget.threads
+        with rest_listener(job.url, self.report):
+            graph = single_task(finish_rest, job.attempt, job, state, self.merged, self.pays, room, threads)
+            results = self.compute(graph)
         done: Rest = results["finish_rest"][0]
         step = Manifest(len(self.chain), "", self.facts, None, done.merges, done.records, 0, 0.0)
-        self._commit(step, 0)
+        self.commit(step, 0)
 
-    def _commit(self, step: Manifest, pieces: int) -> None:
+    def commit(self, step: Manifest, pieces: int) -> None:
         """Make a step count, then delete what it does without."""
         disk = self._disk() + pieces + _step_bytes(step)
         peak = max([disk, *(manifest.peak_disk for manifest in self.chain)])
@@ -276,7 +267,9 @@ class StoredRun:
         """Delete everything that no step needs: pieces, states of older rounds, what a run that was killed left."""
         self.store.remove("input")
         kept = {table.name for manifest in self.chain for table in manifest.merges}
-        shards = {shard.name for manifest in self._kept() if manifest.state for shard in manifest.state.shards}
+        states = [manifest.state for manifest in self._kept() if manifest.state]
+        shards = {name for state in states for name in (*(shard.name for shard in state.shards), state.component)}
+        trees = {name for state in states for name in state.tree}
         for folder in self.store.names("rounds"):
             inside = {f"rounds/{folder}/{name}" for name in self.store.names(f"rounds/{folder}")}
             if not inside & shards:
@@ -284,6 +277,9 @@ class StoredRun:
             else:
                 for name in inside - shards:
                     self.store.remove(name)
+        for folder in self.store.names("tree"):
+            if not any(name.startswith(f"tree/{folder}/") for name in trees):
+                self.store.remove(f"tree/{folder}")
         for name in self.store.names("merges"):
             if f"merges/{name}" not in kept:
                 self.store.remove(f"merges/{name}")
@@ -302,7 +298,7 @@ class StoredRun:
         states = sum(manifest.state.bytes for manifest in self._kept() if manifest.state) if self.chain else 0
         return tables + states
 
-    def _make_room(self, state: State) -> None:
+    def check_room(self, state: State) -> None:
         """Raise if the next round cannot end for want of disk."""
         self._check_disk(int(1.3 * state.bytes))
 
@@ -315,7 +311,7 @@ class StoredRun:
                 "make room and resume, or use another disk"
             )
 
-    def _compute(self, graph: TaskGraph, sweeper: Sweeper | None = None) -> Results:
+    def compute(self, graph: TaskGraph, sweeper: Sweeper | None = None) -> Results:
         """What the tasks of a graph return, with progress."""
         finished, total = 0, len(graph.tasks)
 
@@ -329,7 +325,7 @@ class StoredRun:
 
         return self.scheduler.compute(graph, watch)
 
-    def _account(self, receipts: Sequence[Receipt]) -> None:
+    def account(self, receipts: Sequence[Receipt]) -> None:
         """Add up what tasks cost."""
         for receipt in receipts:
             for name, seconds in receipt.seconds.items():
@@ -355,8 +351,18 @@ class StoredRun:
         if self.chain:
             self.clean()
         else:
-            self.store.remove("rounds")
-            self.store.remove("merges")
+            for name in ("rounds", "merges", "tree"):
+                self.store.remove(name)
+
+
+@contextmanager
+def rest_listener(url: str, report: Progress) -> Iterator[None]:
+    """Have rounds in the memory of this process reported while in the block."""
+    listeners[url] = report
+    try:
+        yield
+    finally:
+        del listeners[url]
 
 
 class Sweeper:
@@ -408,7 +414,7 @@ class ConflictError(InputError):
         return ConflictError, (self.edge,)
 
 
-def new_job(store: Folder, header: Header, nodes: int, edges: int, room: int, step: int) -> Job:
+def step_job(store: Folder, header: Header, nodes: int, edges: int, room: int, step: int) -> Job:
     """What the tasks of a step are told."""
     return Job(
         store.url,

@@ -26,57 +26,95 @@ def lighter(w, u, v, other_w, other_u, other_v):
 def lightest(rows, component, rule, kept, best, span):
     """Copy the outer edges of rows `[lo, hi)` to `kept`, and point `best` at each row's lightest.
 
-    `kept` may be `rows` itself. Returns the number of edges kept.
+    Row `i` is node `base + i`. `kept` may be `rows` itself. Returns the number of edges kept.
     """
     start, stop, neighbour, weight, _, _ = rows
     _, kept_stop, kept_neighbour, kept_weight, _, _ = kept
-    lo, hi = span
+    lo, hi, base = span
     total = 0
-    for u in range(lo, hi):
-        at, lightest_at = start[u], -1
-        for e in range(start[u], stop[u]):
+    for i in range(lo, hi):
+        u = base + i
+        at, lightest_at = start[i], -1
+        for e in range(start[i], stop[i]):
             v, w = neighbour[e], rule.scale * weight[e]
             if component[v] != component[u] and w <= rule.ceiling:
                 kept_neighbour[at], kept_weight[at] = v, w
                 if lightest_at < 0 or lighter(w, u, v, kept_weight[lightest_at], u, kept_neighbour[lightest_at]):
                     lightest_at = at
                 at += 1
-        kept_stop[u], best[u] = at, lightest_at
-        total += at - start[u]
+        kept_stop[i], best[i] = at, lightest_at
+        total += at - start[i]
     return total
 
 
 @kernel
-def champions(rows, component, best, champion):
-    """Point `champion` of each component at the node that has its lightest edge, -1 where there is none."""
+def champions(rows, component, best, champion, base):
+    """Point `champion` of each component at the row that has its lightest edge, -1 where there is none.
+
+    Row `i` is node `base + i`. Returns the number of champions.
+    """
     _, _, neighbour, weight, _, _ = rows
     champion[:] = -1
-    for u in range(len(best)):
-        if best[u] >= 0:
-            other = champion[component[u]]
+    found = 0
+    for i in range(len(best)):
+        if best[i] >= 0:
+            c = component[base + i]
+            other = champion[c]
+            found += other < 0
             if other < 0 or lighter(
-                weight[best[u]], u, neighbour[best[u]], weight[best[other]], other, neighbour[best[other]]
+                weight[best[i]],
+                base + i,
+                neighbour[best[i]],
+                weight[best[other]],
+                base + other,
+                neighbour[best[other]],
             ):
-                champion[component[u]] = u
+                champion[c] = i
+    return found
 
 
 @kernel
-def hook(rows, component, best, champion, tree):
-    """Write each component's lightest edge once to `tree`, and unite components; returns edges and components."""
+def list_champions(rows, best, champion, base, candidates):
+    """Write the component of each champion, and its edge."""
     _, _, neighbour, weight, _, _ = rows
+    component, source, target, height = candidates
+    found = 0
+    for c in range(len(champion)):
+        i = champion[c]
+        if i >= 0:
+            component[found], source[found], target[found] = c, base + i, neighbour[best[i]]
+            height[found] = weight[best[i]]
+            found += 1
+
+
+@kernel
+def challenge(candidates, held):
+    """Let edges replace what their components hold where they are lighter; a source of -1 holds nothing."""
+    component, source, target, weight = candidates
+    held_source, held_target, held_weight = held
+    for k in range(len(component)):
+        c = component[k]
+        if held_source[c] < 0 or lighter(
+            weight[k], source[k], target[k], held_weight[c], held_source[c], held_target[c]
+        ):
+            held_source[c], held_target[c], held_weight[c] = source[k], target[k], weight[k]
+
+
+@kernel
+def hook(held, component, tree):
+    """Write the edge that each component holds once to `tree`, and unite components; returns edges and components."""
+    held_source, held_target, held_weight = held
     source, target, height = tree
-    components, found = len(champion), 0
+    components, found = len(held_source), 0
     parent = np.arange(components)
     for c in range(components):
-        u = champion[c]
-        if u < 0:
+        if held_source[c] < 0:
             continue
-        v = neighbour[best[u]]
-        parent[c] = component[v]
-        back = champion[component[v]]
-        if component[v] < c and component[neighbour[best[back]]] == c:
-            continue  # the other took the same edge, by their order, and is the root of both
-        source[found], target[found], height[found] = u, v, weight[best[u]]
+        d = component[held_target[c]]
+        parent[c] = d
+        if d < c and component[held_target[d]] == c:
+            continue  # the other holds the same edge, by their order, and is the root of both
+        source[found], target[found], height[found] = held_source[c], held_target[c], held_weight[c]
         found += 1
     for c in range(components):
         d = parent[c]
@@ -106,11 +144,14 @@ def tree_hashes(source, target, hashes):
 
 
 @kernel
-def unite(order, source, target, weight, nodes, merges):
-    """The merges that the edges of a forest make, taken in `order`, lightest first."""
+def unite(order, tree, forest, merges):
+    """The merges that the edges of a tree make, taken in `order`, lightest first.
+
+    `forest` has the parent and the size of each node as lighter edges have left them, itself and 1 at first.
+    """
+    source, target, weight = tree
+    parent, size = forest
     left, right, height, merged_size = merges
-    parent = np.arange(nodes)
-    size = np.ones(nodes, np.int64)
     for k in range(len(order)):
         e = order[k]
         a, b = source[e], target[e]

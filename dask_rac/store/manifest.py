@@ -53,11 +53,17 @@ class State:
     clusters: int
     entries: int
     shards: tuple[ShardRecord, ...]
+    component: str = ""
+    """For single linkage, the group that has the component of each node, once there are some."""
+    tree: tuple[str, ...] = ()
+    """For single linkage, the groups that have the edges of the spanning forest found so far."""
+    files: tuple[FileRecord, ...] = ()
+    """Of these groups."""
 
     @property
     def bytes(self) -> int:
         """Size on disk."""
-        return sum(shard.bytes for shard in self.shards)
+        return sum(shard.bytes for shard in self.shards) + sum(file.bytes for file in self.files)
 
 
 @dataclass(frozen=True)
@@ -170,19 +176,25 @@ def check_files(folder: Folder, manifest: Manifest) -> None:
     """Raise unless the files of a step are what it wrote."""
     for table in manifest.merges:
         check_table(folder, table)
-    for shard in manifest.state.shards if manifest.state else ():
-        for file in shard.files:
-            check_array(folder, file)
+    for file in _arrays(manifest):
+        check_array(folder, file)
 
 
 def file_names(manifest: Manifest) -> Iterator[str]:
     """The files of a step that have to be on disk when it counts."""
     for table in manifest.merges:
         yield table.name
-    for shard in manifest.state.shards if manifest.state else ():
-        for file in shard.files:
-            yield f"{file.name}/zarr.json"
-            yield f"{file.name}/c/0"
+    for file in _arrays(manifest):
+        yield f"{file.name}/zarr.json"
+        yield f"{file.name}/c/0"
+
+
+def _arrays(manifest: Manifest) -> Iterator[FileRecord]:
+    """The arrays of a step's state."""
+    if manifest.state is not None:
+        for shard in manifest.state.shards:
+            yield from shard.files
+        yield from manifest.state.files
 
 
 def _step_name(step: int) -> str:
@@ -204,7 +216,8 @@ def _decode(data: bytes) -> Manifest:
             ShardRecord(**shard | {"files": tuple(FileRecord(**file) for file in shard["files"])})
             for shard in state["shards"]
         )
-        state = State(**state | {"shards": shards})
+        files = tuple(FileRecord(**file) for file in state["files"])
+        state = State(**state | {"shards": shards, "tree": tuple(state["tree"]), "files": files})
     return Manifest(
         **fields
         | {

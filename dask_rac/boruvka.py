@@ -1,0 +1,198 @@
+"""Single linkage out of core: Boruvka's rounds on shards, the tree's edges sorted bucket by bucket.
+
+Rows stay those of the nodes and only lose edges, so nothing moves between shards:
+
+1. `lighten` drops the inner edges of a shard, writes what is left, and the lightest edge for each component.
+2. `join` lets these challenge each other, writes the edges that win, and the component of each node.
+3. `unite_tree` takes all edges of the tree, the lightest first, in as many parts as memory asks for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dask_rac.arena import begin_task, borrow
+from dask_rac.config import RoundRecord
+from dask_rac.kernels import pack
+from dask_rac.kernels.arrays import Ids, Merges, Rows, part
+from dask_rac.kernels.forest import challenge, hook, lightest, unite
+from dask_rac.kernels.ingest import close_gaps
+from dask_rac.shard import Candidates, Tree, list_candidates, no_edges, starts_of, tree_order
+from dask_rac.steps import Clock, Job, Receipt, entry_columns, fresh_name, kept_vector, load_column, write_round
+from dask_rac.store.arrays import read_array, write_group
+from dask_rac.store.files import FileRecord, Folder
+from dask_rac.store.manifest import ShardRecord, State
+from dask_rac.store.tables import TableRecord
+
+PART_MERGES = 4_000_000  # a file
+
+
+@dataclass(frozen=True)
+class Lightened(Receipt):
+    """A shard without its inner edges, and what its rows would take."""
+
+    shard: ShardRecord
+    candidates: str
+    disk: int
+    """Bytes of the candidates."""
+
+
+@dataclass(frozen=True)
+class Joined(Receipt):
+    """Components after a round."""
+
+    live: int
+    """Components that had an edge."""
+    merges: int
+    components: int
+    component: str
+    tree: str
+    files: tuple[FileRecord, ...]
+
+
+def lighten(job: Job, state: State, number: int) -> Lightened:
+    """Drop the inner edges of a shard and find the lightest that each component has in it."""
+    begin_task()
+    clock, store, shard = Clock(), job.store, state.shards[number]
+    with clock.phase("read"):
+        component = component_of(job, state)
+        rows = load_node_rows(job, state, shard)
+        clock.count("read", [rows.neighbour, rows.weight])
+    with clock.phase("fold"):
+        best = borrow(shard.clusters, np.int64)
+        rule = job.rule(state.round)
+        lightest(rows, component, rule, rows, best, (0, shard.clusters, shard.first))
+        _, candidates = list_candidates(rows, component, state.clusters, best, shard.first)
+        entries = close_gaps(rows)
+    with clock.phase("write"):
+        columns = _packed(rows, entries) | {"length": (rows.stop - rows.start).astype(job.ids)}
+        name, listed = fresh_name(job, f"shard-{number:05d}"), fresh_name(job, f"candidates-{number:05d}")
+        files = write_group(store, name, columns)
+        extra = write_group(store, listed, candidates._asdict())
+        clock.count("write", [*columns.values(), *candidates])
+    record = ShardRecord(name, shard.first, shard.clusters, entries, tuple(files))
+    disk = sum(file.bytes for file in extra)
+    return Lightened(record, listed, disk, seconds=clock.seconds, bytes=clock.bytes)
+
+
+def join(job: Job, state: State, lightened: Sequence[Lightened]) -> Joined:
+    """Give every component its lightest edge, and unite components."""
+    clock, store, ids = Clock(), job.store, np.dtype(job.ids)
+    component = component_of(job, state).copy()
+    held = no_edges(state.clusters, ids)
+    for receipt in lightened:
+        with clock.phase("read"):
+            names = (f"{receipt.candidates}/{name}" for name in Candidates._fields)
+            candidates = Candidates(*(read_array(store, name) for name in names))
+        with clock.phase("route"):
+            challenge(candidates, held)
+    with clock.phase("fold"):
+        live = int(np.count_nonzero(held.source >= 0))
+        tree = Tree(np.empty(live, ids), np.empty(live, ids), np.empty(live))
+        merges, components = hook(held, component, tree)
+    with clock.phase("write"):
+        labels, edges = fresh_name(job, "component"), save_tree(job, tree, merges, state.round + 1)
+        files = write_group(store, labels, {"component": component})
+    return Joined(
+        live, merges, components, labels, edges[0], (*files, *edges[1]), seconds=clock.seconds, bytes=clock.bytes
+    )
+
+
+def save_tree(job: Job, tree: Tree, edges: int, rounds: int | NDArray[np.int32]) -> tuple[str, list[FileRecord]]:
+    """Write edges of the tree with the round that found each; returns the group's name and its files."""
+    when = np.broadcast_to(np.int32(rounds) if isinstance(rounds, int) else rounds, edges)
+    columns = {name: column[:edges] for name, column in tree._asdict().items()}
+    name = fresh_name(job, "tree").replace("rounds/", "tree/")
+    return name, write_group(job.store, name, columns | {"round": np.ascontiguousarray(when)})
+
+
+def unite_tree(job: Job, state: State, buckets: int) -> tuple[TableRecord, ...]:
+    """The merges that the tree makes, its edges sorted in so many parts."""
+    store, ids = job.store, np.dtype(job.ids)
+    forest = np.arange(job.nodes, dtype=ids), np.ones(job.nodes, ids)
+    tables: list[TableRecord] = []
+    for low, high in _weight_ranges(store, state.tree, buckets):
+        tree, when = _load_tree(store, state.tree, low, high)
+        order = tree_order(tree)
+        merges = Merges(
+            np.empty(len(order), ids), np.empty(len(order), ids), np.empty(len(order)), np.empty(len(order), ids)
+        )
+        unite(order, tree, forest, merges)
+        for at in range(0, len(order), PART_MERGES):
+            some = part(merges, at, at + PART_MERGES)
+            tables.append(write_round(job, len(tables), some, when[order[at : at + PART_MERGES]]))
+    return tuple(tables)
+
+
+def component_of(job: Job, state: State) -> Ids:
+    """The component of each node, read once a process."""
+    if not state.component:
+        return kept_vector((job.url, "nodes", job.nodes), lambda: np.arange(job.nodes, dtype=job.ids))
+    name = f"{state.component}/component"
+    return kept_vector((job.url, name), lambda: read_array(job.store, name))
+
+
+def load_node_rows(job: Job, state: State, shard: ShardRecord) -> Rows:
+    """The rows of a shard, weights as floats of 8 bytes."""
+    store = job.store
+    starts = starts_of(read_array(store, f"{shard.name}/length"))
+    neighbour, weight = borrow(shard.entries, job.ids), borrow(shard.entries, np.float64)
+    read_array(store, f"{shard.name}/neighbour", out=neighbour)
+    if state.round:
+        load_column(store, shard.name, "weight", entry_columns(shard), (0, shard.entries), weight)
+    else:
+        weight[:] = read_array(store, f"{shard.name}/weight")
+    tie = borrow(shard.entries, np.uint16)
+    return Rows(starts[:-1].copy(), starts[1:].copy(), neighbour, weight, np.empty(0, job.counts), tie)
+
+
+def forest_record(round_: int, joined: Joined, entries: int, receipts: Sequence[Receipt]) -> RoundRecord:
+    """What a round did."""
+    return RoundRecord(
+        round=round_,
+        clusters=joined.live,
+        edges=entries // 2,
+        merges=joined.merges,
+        nearest_updates=joined.live,
+        match_seconds=sum(joined.seconds.values()),
+        fold_seconds=sum(sum(receipt.seconds.values()) for receipt in receipts),
+    )
+
+
+def _packed(rows: Rows, entries: int) -> dict[str, NDArray[np.generic]]:
+    """Entries as they go to disk: weights without bits that all lack."""
+    columns: dict[str, NDArray[np.generic]] = {"neighbour": rows.neighbour[:entries]}
+    bits = rows.weight[:entries].view(np.uint64)
+    if pack.low_bits(bits):
+        return columns | {"weight": rows.weight[:entries]}
+    high, middle = borrow(entries, np.uint32), rows.tie[:entries]
+    pack.split_weights(bits, high, middle)
+    return columns | {"weight_high": high, "weight_middle": middle}
+
+
+def _weight_ranges(store: Folder, names: Sequence[str], buckets: int) -> list[tuple[float, float]]:
+    """Ranges of weights with about as many edges of the tree each; equal weights stay together."""
+    if buckets == 1:
+        return [(-np.inf, np.inf)]
+    weights = np.concatenate([read_array(store, f"{name}/weight") for name in names])
+    places = [len(weights) * k // buckets for k in range(1, buckets)]
+    cuts = np.unique(np.partition(weights, places)[places])
+    ends = [-np.inf, *cuts.tolist(), np.inf]
+    return list(pairwise(ends))
+
+
+def _load_tree(store: Folder, names: Sequence[str], low: float, high: float) -> tuple[Tree, NDArray[np.int32]]:
+    """The edges of the tree with weights in `[low, high)`, the last range with its end, and the round of each."""
+    parts = []
+    for name in names:
+        weight = read_array(store, f"{name}/weight")
+        inside = (weight >= low) & ((weight < high) | (high == np.inf))
+        source, target, when = (read_array(store, f"{name}/{key}")[inside] for key in ("source", "target", "round"))
+        parts.append((source, target, weight[inside], when))
+    source, target, weight, when = (np.concatenate(columns) for columns in zip(*parts, strict=True))
+    return Tree(source, target, weight), when
