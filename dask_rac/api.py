@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from contextlib import AbstractContextManager, nullcontext
 from os import PathLike
-from typing import Any
+from typing import Any, overload
 
 from dask_rac import driver
 from dask_rac.checks import check_missing
@@ -16,6 +16,44 @@ from dask_rac.errors import InputError
 from dask_rac.plan import Plan
 from dask_rac.progress import LineProgress, TerminalProgress, on_terminal
 from dask_rac.session import PlanOptions, RunOptions, open_result, plan_stored, resume_run, stored_cluster
+
+
+@overload
+def cluster(
+    edges: Any,
+    linkage: str = ...,
+    missing: str | float | None = ...,
+    weights: str = ...,
+    n_nodes: int | None = ...,
+    max_height: float | None = ...,
+    duplicates: str = ...,
+    finisher: bool = ...,
+    progress: Progress | bool | None = ...,
+    *,
+    store: None = ...,
+    memory: str | float | None = ...,
+    shards: int | None = ...,
+    client: Any = ...,
+) -> Clustering: ...
+
+
+@overload
+def cluster(
+    edges: Any,
+    linkage: str = ...,
+    missing: str | float | None = ...,
+    weights: str = ...,
+    n_nodes: int | None = ...,
+    max_height: float | None = ...,
+    duplicates: str = ...,
+    finisher: bool = ...,
+    progress: Progress | bool | None = ...,
+    *,
+    store: str | PathLike[str],
+    memory: str | float | None = ...,
+    shards: int | None = ...,
+    client: Any = ...,
+) -> StoredClustering: ...
 
 
 def cluster(

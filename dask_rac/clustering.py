@@ -305,6 +305,17 @@ class StoredClustering(Clustering):
         """A row a merge, as a Dask DataFrame."""
         return self._run.frame()
 
+    @property
+    def phases(self) -> pd.DataFrame:
+        """A row a step: the seconds that its tasks spent on each phase, all together, and the bytes they moved."""
+        rows = [
+            {"step": step.step, "round": step.state.round if step.state else None, "shards": _shards(step)}
+            | {f"{name}_seconds": seconds for name, seconds in step.phases.items()}
+            | {f"{name}_bytes": size for name, size in step.traffic.items()}
+            for step in self._run.chain
+        ]
+        return pd.DataFrame(rows).fillna(0)
+
     @cached_property
     def labels(self) -> NDArray[np.int64]:
         """The tree of each node."""
@@ -343,6 +354,11 @@ class StoredClustering(Clustering):
     def _height_range(self) -> tuple[float, float] | None:
         """The heights of the nearest and the farthest merge."""
         return self._run.height_range()
+
+
+def _shards(step: Manifest) -> int:
+    """Shards of the state after a step."""
+    return len(step.state.shards) if step.state else 0
 
 
 def audit_graph(audit: Audit, graph: Graph) -> None:

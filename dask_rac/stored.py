@@ -47,9 +47,9 @@ class StoredRun:
     report: Progress
     chain: list[Manifest] = field(default_factory=list)
     phases: dict[str, float] = field(default_factory=dict)
-    """Seconds of each phase, over all tasks."""
+    """Seconds of each phase of the step under way, over all tasks."""
     traffic: dict[str, int] = field(default_factory=dict)
-    """Bytes read and written, over all tasks."""
+    """Bytes that they read and wrote."""
     _durable: float = field(default_factory=monotonic)
     _began: float = field(default_factory=perf_counter)
     _before: float = 0.0
@@ -180,7 +180,6 @@ class StoredRun:
         room = shard_entries(sizes, self.facts.nodes, self.facts.edges, self.budget, self.header.shards)
         job = self.new_job(room)
         self.check_room(state)
-        before = sum(self.traffic.values())
         sweeper = Sweeper(self.store)
         results = self.compute(round_graph(job, state), sweeper)
         matched: list[Matched] = results["match"]
@@ -214,7 +213,7 @@ class StoredRun:
         pieces = sweeper.peak - after.bytes
         step = Manifest(len(self.chain), "", self.facts, after, tables, (record,), 0, 0.0)
         self.commit(step, pieces)
-        seconds, traffic = perf_counter() - began, sum(self.traffic.values()) - before
+        seconds, traffic = perf_counter() - began, sum(self.chain[-1].traffic.values())
         self.report(Event("round", self.facts.nodes, self.merged, record, seconds=seconds, bytes=traffic))
 
     def rest_is_due(self, state: State) -> bool:
@@ -250,7 +249,10 @@ class StoredRun:
             parent=manifests.parent_digest(self.store, number),
             peak_disk=peak,
             seconds=round(seconds, 3),
+            phases=self.phases,
+            traffic=self.traffic,
         )
+        self.phases, self.traffic = {}, {}
         if monotonic() - self._durable > DURABLE_SECONDS or step.state is None:
             for name in manifests.file_names(step):
                 if self.store.exists(name):

@@ -47,7 +47,7 @@ class ForestRun(StoredRun):
 
     def _round(self, state: State) -> None:
         """One round out of core."""
-        began, before = perf_counter(), sum(self.traffic.values())
+        began = perf_counter()
         self.check_room(state)
         job = self.new_job(0)
         results = self.compute(forest_graph(job, state))
@@ -69,7 +69,7 @@ class ForestRun(StoredRun):
         step = Manifest(len(self.chain), "", self.facts, after, (), records, 0, 0.0)
         self.commit(step, sum(receipt.disk for receipt in lightened))
         if records:
-            seconds, traffic = perf_counter() - began, sum(self.traffic.values()) - before
+            seconds, traffic = perf_counter() - began, sum(self.chain[-1].traffic.values())
             done = self.facts.nodes - joined.components
             self.report(Event("round", self.facts.nodes, done, record, seconds=seconds, bytes=traffic))
 

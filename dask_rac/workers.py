@@ -23,6 +23,7 @@ from dask_rac.store.files import Folder
 
 POLL_SECONDS = 0.01
 SHARE = 0.5  # of the memory there is, by default
+MOST_SHARE = 0.7  # of a worker's memory: at 0.8 Dask pauses it
 PACKAGES = ("dask-rac", "dask", "distributed", "numba", "numpy", "zarr", "pyarrow")
 
 Results = dict[str, list[Any]]
@@ -115,10 +116,11 @@ class Workers:
         workers = self._await_workers()
         limits = [worker["memory_limit"] or MEMORY_LIMIT for worker in workers.values()]
         total = memory_bytes(memory, int(SHARE * min(limits)) * len(workers))
-        if total / len(workers) > min(limits):
+        share, most = total / len(workers), MOST_SHARE * min(limits)
+        if share > most:
             raise ResourceError(
-                f"memory={memory!r} is {total / len(workers) / 1e9:.3g} GB for each of {len(workers)} workers, and one "
-                f"has {min(limits) / 1e9:.3g} GB: set memory='{min(limits) * len(workers) / 1e9 * 0.7:.2g}GB' or less"
+                f"memory={memory!r} is {share / 1e9:.3g} GB for each of {len(workers)} workers, and one has "
+                f"{min(limits) / 1e9:.3g} GB in all: set memory='{most * len(workers) / 1e6:.0f}MB' or less"
             )
         return Budget(total, len(workers), max(worker["nthreads"] for worker in workers.values()))
 

@@ -101,7 +101,9 @@ def uniform_graph(nodes: int) -> sp.csr_array:
 
 def cluster(graph: sp.csr_array, similar: sp.csr_array, options: dict[str, Any]) -> dask_rac.Clustering:
     """One run of ours."""
-    return dask_rac.cluster(similar if options.get("weights") == "similarity" else graph, progress=False, **options)
+    edges = similar if options.get("weights") == "similarity" else graph
+    clustering: dask_rac.Clustering = dask_rac.cluster(edges, progress=False, **options)
+    return clustering
 
 
 def warm_up() -> None:

@@ -1,8 +1,10 @@
-"""Cluster a generated graph and look at it: the rounds, the top of the tree, a flat cut.
+"""Cluster a generated graph and look at it: the rounds, the top of the tree, a flat cut; then through the disk.
 
 python pipelines/demo.py [--nodes 200000]
 """
 
+from collections.abc import Callable
+from tempfile import TemporaryDirectory
 from time import perf_counter
 
 import click
@@ -39,6 +41,37 @@ def main(nodes: int) -> None:
     np.add.at(shared, (labels, group), 1)
     console.print(f"cut into {len(shared)} clusters of {', '.join(f'{n:,}' for n in shared.sum(axis=1))} nodes")
     console.print(f"{shared.max(axis=1).sum() / nodes:.1%} of the nodes share the centre of most of their cluster")
+    through_the_disk(console, nodes)
+
+
+def through_the_disk(console: Console, nodes: int) -> None:
+    """Cluster edges on disk, stop in the middle, go on, and audit the result."""
+    console.rule("The same through the disk")
+    with TemporaryDirectory() as folder:
+        edges = dask_rac.datasets.lattice(nodes, 20, 0, f"{folder}/edges", weights="similarity")
+        console.print(f"{10 * nodes:,} edges of a jittered lattice written as Parquet")
+        try:
+            dask_rac.cluster(edges, weights="similarity", store=f"{folder}/run", shards=4, progress=stop_after(2))
+        except Stopped:
+            console.print(f"stopped after two rounds: {dask_rac.open(f'{folder}/run')}")
+        clustering = dask_rac.resume(f"{folder}/run")
+        console.print(f"resumed: {clustering}")
+        console.print(f"verified: {clustering.verify()}")
+        console.print(clustering.merges.tail(3))
+
+
+class Stopped(Exception):  # noqa: N818 - no fault, somebody stopped it
+    """The run was stopped."""
+
+
+def stop_after(rounds: int) -> Callable[[dask_rac.Event], None]:
+    """Something that stops a run."""
+
+    def watch(event: dask_rac.Event) -> None:
+        if event.stage == "round" and event.record is not None and event.record.round == rounds:
+            raise Stopped
+
+    return watch
 
 
 def grouped_points(nodes: int) -> tuple[NDArray[np.float64], NDArray[np.int64]]:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from hashlib import sha256
 from typing import Any
 
@@ -115,6 +115,10 @@ class Manifest:
     """The most bytes that the store has held so far."""
     seconds: float
     """Since the run began, pauses apart."""
+    phases: dict[str, float] = field(default_factory=dict)
+    """Seconds of each phase of its tasks, over all of them."""
+    traffic: dict[str, int] = field(default_factory=dict)
+    """Bytes that its tasks read and wrote."""
 
 
 def write_header(folder: Folder, header: Header) -> bool:

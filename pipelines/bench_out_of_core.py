@@ -1,0 +1,151 @@
+"""Out of core against in memory on one graph: time, memory, disk, and where the time goes.
+
+python pipelines/bench_out_of_core.py [--nodes 5000000] [--memory 1GB] [--folder bench-out-of-core]
+
+Each measurement is a process of its own; every graph and kernel is warmed up before.
+"""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from time import perf_counter
+
+import click
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+MODES = {
+    "memory": "in memory, 2 threads",
+    "threads": "out of core, 2 threads of one process",
+    "worker": "out of core, 1 worker of 1 thread",
+    "workers": "out of core, 2 workers of 1 thread",
+}
+DISK_BYTES = 2_000_000_000
+
+
+@click.command(help=__doc__)
+@click.option("--nodes", default=5_000_000, show_default=True, help="Nodes of the lattice, of 40 edges each.")
+@click.option("--memory", default="1GB", show_default=True, help="The budget.")
+@click.option("--folder", default="bench-out-of-core", show_default=True, help="A scratch folder, deleted at the end.")
+@click.option("--repeat", default=2, show_default=True, help="Of each measurement the fastest counts.")
+@click.option("--mode", type=click.Choice(list(MODES)), help="Only this one, here; for the recipe's own use.")
+def main(nodes: int, memory: str, folder: str, repeat: int, mode: str | None) -> None:
+    """Measure all modes, or one."""
+    if mode is not None:
+        print(json.dumps(measure(mode, Path(folder), memory)))
+        return
+    import dask_rac
+
+    console, scratch = Console(), Path(folder)
+    scratch.mkdir(parents=True)
+    try:
+        dask_rac.datasets.lattice(nodes, 40, 0, scratch / "edges", weights="similarity")
+        dask_rac.datasets.lattice(2000, 40, 0, scratch / "small", weights="similarity")
+        disk = disk_speed(scratch)
+        results: dict[str, dict[str, float]] = {}
+        for _ in range(repeat):
+            for name, text in MODES.items():
+                found = run_alone(name, scratch, memory)
+                console.print(f"{text}: {found['seconds']:.1f} s, {found['rss'] / 1e9:.2f} GB resident")
+                if name not in results or found["seconds"] < results[name]["seconds"]:
+                    results[name] = found
+        console.print(summary(results, 20 * nodes))
+        console.print(f"two workers are {results['worker']['seconds'] / results['workers']['seconds']:.2f} x one")
+        console.print(phases(results["threads"], disk))
+    finally:
+        shutil.rmtree(scratch)
+
+
+def run_alone(mode: str, scratch: Path, memory: str) -> dict[str, float]:
+    """Measure one mode in a process of its own."""
+    command = [sys.executable, __file__, "--mode", mode, "--folder", str(scratch), "--memory", memory]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    found: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+def measure(mode: str, scratch: Path, memory: str) -> dict[str, float]:
+    """Cluster once, after a small graph has warmed everything up."""
+    import dask
+    from distributed import Client, LocalCluster
+    from watch import watched
+
+    import dask_rac
+
+    dask.config.set(num_workers=2)
+    client = None
+    if mode.startswith("worker"):
+        workers = 2 if mode == "workers" else 1
+        cluster = LocalCluster(n_workers=workers, threads_per_worker=1, dashboard_address=None, memory_limit="3GB")
+        client = Client(cluster)
+    store = scratch / "run"
+    if mode == "memory":
+        dask_rac.cluster(scratch / "small", weights="similarity")
+        with watched() as usage:
+            dask_rac.cluster(scratch / "edges", weights="similarity")
+        return {"seconds": usage.seconds, "rss": usage.rss}
+    dask_rac.cluster(scratch / "small", weights="similarity", store=store, shards=3)
+    shutil.rmtree(store)
+    with watched() as usage:
+        clustering = dask_rac.cluster(scratch / "edges", weights="similarity", store=store, memory=memory)
+    shutil.rmtree(store)
+    if client is not None:
+        client.close()
+        cluster.close()
+    input_bytes = sum(file.stat().st_size for file in (scratch / "edges").iterdir())
+    totals = clustering.phases.drop(columns=["step", "round", "shards"]).sum()
+    found = {"seconds": usage.seconds, "rss": usage.rss, "disk": clustering.peak_disk / input_bytes}
+    return found | {str(name): float(total) for name, total in totals.items()}
+
+
+def disk_speed(scratch: Path) -> dict[str, float]:
+    """GB/s of writing a file to the disk and of reading it again, with and without the page cache."""
+    block = np.random.default_rng(0).integers(0, 256, 16_000_000, np.uint8)
+    path, speed = scratch / "disk", {}
+    for name in ("first write", "write"):
+        started = perf_counter()
+        with path.open("wb") as file:
+            for _ in range(DISK_BYTES // len(block)):
+                file.write(block.data)
+            file.flush()
+            os.fsync(file.fileno())
+        speed[name] = DISK_BYTES / (perf_counter() - started) / 1e9
+    for name in ("read from disk", "read from cache"):
+        handle = os.open(path, os.O_RDONLY)
+        if name == "read from disk":
+            os.posix_fadvise(handle, 0, 0, os.POSIX_FADV_DONTNEED)
+        started = perf_counter()
+        while os.readv(handle, [block.data]):
+            pass
+        speed[name] = DISK_BYTES / (perf_counter() - started) / 1e9
+        os.close(handle)
+    path.unlink()
+    return speed
+
+
+def summary(results: dict[str, dict[str, float]], edges: int) -> Table:
+    """A row a mode."""
+    table = Table("", "seconds", "/ in memory", "peak RSS, GB", "peak disk / edges", title=f"{edges:,} edges")
+    for name, found in results.items():
+        ratio = found["seconds"] / results["memory"]["seconds"]
+        disk = f"{found['disk']:.2f}" if "disk" in found else ""
+        table.add_row(MODES[name], f"{found['seconds']:.1f}", f"{ratio:.2f}", f"{found['rss'] / 1e9:.2f}", disk)
+    return table
+
+
+def phases(found: dict[str, float], disk: dict[str, float]) -> Table:
+    """Where the time of all threads went, beside what the disk gives."""
+    speeds = ", ".join(f"{name} {speed:.2f}" for name, speed in disk.items())
+    table = Table("phase", "thread seconds", "GB", "GB/s a thread", title=f"Phases; the disk in GB/s: {speeds}")
+    for name in ("read", "relabel", "route", "fold", "write"):
+        seconds, size = found.get(f"{name}_seconds", 0.0), found.get(f"{name}_bytes", 0.0) / 1e9
+        table.add_row(name, f"{seconds:.1f}", *(("", "") if not size else (f"{size:.1f}", f"{size / seconds:.2f}")))
+    return table
+
+
+if __name__ == "__main__":
+    main()
