@@ -16,7 +16,7 @@ from dask_rac.config import Weights
 from dask_rac.errors import InputError
 from dask_rac.kernels.lattice import KEYS, Edges, Lattice, Places, Stencil, fill
 from dask_rac.shard import Team
-from dask_rac.store.edgelist import Folder, edges_size, new_folder
+from dask_rac.store.edgelist import NewFolder, edges_size, new_folder
 
 __all__ = ["lattice"]
 
@@ -116,7 +116,7 @@ def write(shape: Lattice, stencil: Stencil, store: str | PathLike[str], team: Te
 
 
 def _write_file(
-    folder: Folder, shape: Lattice, stencil: Stencil, rooms: SimpleQueue[Room], span: tuple[int, int, int]
+    folder: NewFolder, shape: Lattice, stencil: Stencil, rooms: SimpleQueue[Room], span: tuple[int, int, int]
 ) -> None:
     """Write the edges of one file's nodes."""
     file, digits, step = span

@@ -17,8 +17,8 @@ COPIES = 2.2  # of a shard's entries that its fold holds: as read and as written
 REST_COPIES = 2.1  # of all entries that rounds in memory hold
 REST_VECTORS = 90  # bytes a cluster that rounds in memory hold beside them
 FINISHER_BYTES = 190  # an edge
-MOVES = 0.35  # of a state's bytes that move in a round
-SHRINKS = 0.85  # of the entries that a round leaves, at most, as a rule
+MOVES = 0.1  # of a state's bytes that have moved and are still there when the next state is nearly written
+SHRINKS = 0.75  # of the entries that a round leaves, as a rule
 UNIT_ROWS = 16_000_000  # of the input that one task reads at most
 
 
@@ -90,14 +90,17 @@ class Sizes:
     weight: int
     """As it was given."""
     entry: int
-    """Of a row, folded."""
+    """Of a row, folded, in memory."""
+    packed: int
+    """The same on disk, after the first round."""
 
     @classmethod
     def of(cls, settings: Settings, nodes: int, edges: int, weights: str) -> Sizes:
         """For a graph of this size."""
         ids = np.dtype(id_dtype(nodes)).itemsize
         counts = np.dtype(id_dtype(max(nodes, 2 * edges))).itemsize if needs_counts(rule_of(settings)) else 0
-        return cls(ids, np.dtype(weights).itemsize, ids + 8 + 2 + counts)
+        weight = 6 if weights == "float32" else 8  # sums of float32 lack the lowest bits
+        return cls(ids, np.dtype(weights).itemsize, ids + 8 + 2 + counts, ids + weight + 2 + (counts > 0))
 
 
 def shard_entries(sizes: Sizes, nodes: int, edges: int, budget: Budget, shards: int | None) -> int:
@@ -143,7 +146,7 @@ def projected_disk(sizes: Sizes, edges: int) -> int:
     """Bytes that a store takes at its peak, the merges apart."""
     routed = edges * (2 * sizes.ids + sizes.weight)
     first = 2 * edges * (sizes.ids + sizes.weight)
-    second = int(2 * edges * sizes.entry * SHRINKS)
+    second = int(2 * edges * sizes.packed * SHRINKS)
     return max(routed + first, int(first * (1 + MOVES)) + second)
 
 

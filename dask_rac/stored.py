@@ -53,6 +53,7 @@ class StoredRun:
     _durable: float = field(default_factory=monotonic)
     _began: float = field(default_factory=perf_counter)
     _before: float = 0.0
+    _attempt: str = ""
 
     def go(self, source: EdgeSource | None) -> None:
         """Run to the end, from wherever the store is."""
@@ -84,7 +85,7 @@ class StoredRun:
         cuts = np.searchsorted(before[:-1], [2 * edges * k // shards for k in range(1, shards)]).tolist()
         bounds = sorted({0, *cuts, nodes})
         spans = [(k, lo, hi) for k, (lo, hi) in enumerate(pairwise(bounds))] or [(0, 0, 0)]
-        job = step_job(self.store, self.header, nodes, edges, room, 0)
+        job = self._begin(step_job(self.store, self.header, nodes, edges, room, 0))
         self.report(Event("ingest", nodes))
         with new_team() as team, self._explained():
             built: list[Built] = team.run(save_rows, spans, job, rows)
@@ -123,7 +124,12 @@ class StoredRun:
     def new_job(self, entries: int) -> Job:
         """What the tasks of the next step are told."""
         facts = self.facts
-        return step_job(self.store, self.header, facts.nodes, facts.edges, entries, len(self.chain))
+        return self._begin(step_job(self.store, self.header, facts.nodes, facts.edges, entries, len(self.chain)))
+
+    def _begin(self, job: Job) -> Job:
+        """Take note of what the step under way is called."""
+        self._attempt = job.attempt
+        return job
 
     def _ingest(self, source: EdgeSource) -> None:
         """Check the input, then read it into the first state."""
@@ -145,7 +151,7 @@ class StoredRun:
             ends = [receipt.least for receipt in scanned], [receipt.largest for receipt in scanned]
             check_missing(settings, nodes, min(ends[0], default=math.inf), max(ends[1], default=-math.inf))
         layout = lay_out(scanned, nodes, room)
-        job = step_job(self.store, self.header, nodes, edges, room, 0)
+        job = self._begin(step_job(self.store, self.header, nodes, edges, room, 0))
         self.report(Event("ingest", nodes))
         routed: list[list[Routed]]
         built: list[Built]
@@ -261,7 +267,7 @@ class StoredRun:
         for record in step.records:
             write_statistics(self.store, record)
         if not manifests.commit(self.store, step):
-            raise StoreInUseError(f"{self.store.url}: another run has done step {number} already; this one stops")
+            raise self._overtaken()
         self.chain.append(step)
         self.clean()
 
@@ -340,13 +346,23 @@ class StoredRun:
         """Say what to do about a full disk."""
         try:
             yield
-        except OSError as error:
-            if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+        except (OSError, DamagedStoreError) as error:
+            if manifests.count_manifests(self.store) > len(self.chain):
+                raise self._overtaken() from error
+            if not isinstance(error, OSError) or error.errno not in (errno.ENOSPC, errno.EDQUOT):
                 raise
             self.clean_attempt()
             raise ResourceError(
                 f"the disk of {self.store.url} is full: make room, then dask_rac.resume({self.store.url!r})"
             ) from error
+
+    def _overtaken(self) -> StoreInUseError:
+        """Another run has done this step: leave nothing of ours, and say so."""
+        for folder in ("rounds", "merges", "tree"):
+            for name in self.store.names(folder):
+                if self._attempt and name.startswith(self._attempt):
+                    self.store.remove(f"{folder}/{name}")
+        return StoreInUseError(f"{self.store.url}: another run has done step {len(self.chain)} already; this one stops")
 
     def clean_attempt(self) -> None:
         """Delete what the step under way has written."""

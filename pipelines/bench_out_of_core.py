@@ -24,7 +24,7 @@ MODES = {
     "worker": "out of core, 1 worker of 1 thread",
     "workers": "out of core, 2 workers of 1 thread",
 }
-DISK_BYTES = 2_000_000_000
+DISK_BYTES = 400  # a node, to measure the disk with
 
 
 @click.command(help=__doc__)
@@ -45,7 +45,7 @@ def main(nodes: int, memory: str, folder: str, repeat: int, mode: str | None) ->
     try:
         dask_rac.datasets.lattice(nodes, 40, 0, scratch / "edges", weights="similarity")
         dask_rac.datasets.lattice(2000, 40, 0, scratch / "small", weights="similarity")
-        disk = disk_speed(scratch)
+        disk = disk_speed(scratch, DISK_BYTES * nodes)
         results: dict[str, dict[str, float]] = {}
         for _ in range(repeat):
             for name, text in MODES.items():
@@ -102,18 +102,18 @@ def measure(mode: str, scratch: Path, memory: str) -> dict[str, float]:
     return found | {str(name): float(total) for name, total in totals.items()}
 
 
-def disk_speed(scratch: Path) -> dict[str, float]:
+def disk_speed(scratch: Path, size: int) -> dict[str, float]:
     """GB/s of writing a file to the disk and of reading it again, with and without the page cache."""
     block = np.random.default_rng(0).integers(0, 256, 16_000_000, np.uint8)
     path, speed = scratch / "disk", {}
     for name in ("first write", "write"):
         started = perf_counter()
         with path.open("wb") as file:
-            for _ in range(DISK_BYTES // len(block)):
-                file.write(block.data)
+            for start in range(0, size, len(block)):
+                file.write(block[: size - start].data)
             file.flush()
             os.fsync(file.fileno())
-        speed[name] = DISK_BYTES / (perf_counter() - started) / 1e9
+        speed[name] = size / (perf_counter() - started) / 1e9
     for name in ("read from disk", "read from cache"):
         handle = os.open(path, os.O_RDONLY)
         if name == "read from disk":
@@ -121,7 +121,7 @@ def disk_speed(scratch: Path) -> dict[str, float]:
         started = perf_counter()
         while os.readv(handle, [block.data]):
             pass
-        speed[name] = DISK_BYTES / (perf_counter() - started) / 1e9
+        speed[name] = size / (perf_counter() - started) / 1e9
         os.close(handle)
     path.unlink()
     return speed

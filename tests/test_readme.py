@@ -12,7 +12,8 @@ README = (Path(__file__).parent.parent / "README.md").read_text()
 SQUARE = [0, 2, 0, 1], [1, 3, 2, 3], [1.0, 1.0, 2.0, 4.0]  # a, b, c, d
 
 
-def test_the_example_runs_and_prints_what_is_shown() -> None:
+def test_the_example_runs_and_prints_what_is_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
     names: dict[str, object] = {}
     for block in re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL):
         exec(block, names)
@@ -20,6 +21,10 @@ def test_the_example_runs_and_prints_what_is_shown() -> None:
     assert isinstance(clustering, dask_rac.Clustering)
     assert repr(clustering) in README
     assert isinstance(names["Z"], np.ndarray)
+    assert (tmp_path / "labels.parquet" / "height=0.3").is_dir()
+    report = names["report"]
+    assert isinstance(report, dask_rac.AuditReport)
+    assert report.ok
 
 
 @pytest.mark.parametrize(

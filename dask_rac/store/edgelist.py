@@ -24,7 +24,7 @@ GROUP_OVERHEAD = 16_384  # bytes, more than the headers and statistics of a row 
 
 
 @dataclass(frozen=True)
-class Folder:
+class NewFolder:
     """A folder that is being written."""
 
     filesystem: Any
@@ -56,7 +56,7 @@ def edges_size(edges: int, groups: int, ids: np.dtype[Any]) -> int:
 
 
 @contextmanager
-def new_folder(store: str | os.PathLike[str], size: int) -> Iterator[Folder]:
+def new_folder(store: str | os.PathLike[str], size: int) -> Iterator[NewFolder]:
     """A folder for `size` bytes: named `store` when all went well, deleted when not, `store`.partial till then."""
     filesystem, path = _locate(store)
     partial = f"{path}.partial"
@@ -68,7 +68,7 @@ def new_folder(store: str | os.PathLike[str], size: int) -> Iterator[Folder]:
     except OSError as error:
         raise InputError(f"{store} cannot be written: {error}; give a folder that can be made") from error
     try:
-        yield Folder(filesystem, partial)
+        yield NewFolder(filesystem, partial)
     except BaseException:
         filesystem.rm(partial, recursive=True)
         raise
