@@ -321,28 +321,28 @@ def test_empty_folder_and_link_are_filled(tmp_path: Path) -> None:
 @pytest.mark.parametrize("threads", [1, 2])
 def test_failure_leaves_nothing(threads: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     small_files(monkeypatch)
-    original = edgelist.Folder.write
+    original = edgelist.NewFolder.write
 
-    def fail(self: edgelist.Folder, file: str, groups: Any) -> None:
+    def fail(self: edgelist.NewFolder, file: str, groups: Any) -> None:
         if int(file[5:-8]) > 1:
             raise OSError("disk on fire")
         original(self, file, groups)
 
-    monkeypatch.setattr(edgelist.Folder, "write", fail)
+    monkeypatch.setattr(edgelist.NewFolder, "write", fail)
     with pytest.raises(OSError, match="disk on fire"):
         write(*plan(1000, 12, 0, "distance"), tmp_path / "graph", Team(threads))
     assert not list(tmp_path.iterdir())
 
 
 def test_complete_folder_is_kept_when_its_name_is_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    original = edgelist.Folder.write
+    original = edgelist.NewFolder.write
 
-    def take(self: edgelist.Folder, file: str, groups: Any) -> None:
+    def take(self: edgelist.NewFolder, file: str, groups: Any) -> None:
         original(self, file, groups)
         (tmp_path / "graph").mkdir()
         (tmp_path / "graph" / "precious").write_text("x")
 
-    monkeypatch.setattr(edgelist.Folder, "write", take)
+    monkeypatch.setattr(edgelist.NewFolder, "write", take)
     with pytest.raises(InputError, match=r"graph\.partial is complete but cannot be renamed"):
         lattice(100, 4, store=tmp_path / "graph")
     assert (tmp_path / "graph" / "precious").read_text() == "x"
