@@ -111,7 +111,8 @@ def shard_entries(sizes: Sizes, nodes: int, edges: int, budget: Budget, shards: 
         needed = budget.processes * vectors / 0.8
         raise ResourceError(
             f"{nodes:,} nodes need {size_text(vectors)} in each of {budget.processes} processes before any edge, and "
-            f"the budget is {size_text(budget.memory)}: set memory='{_at_least(needed)}' or more"
+            f"the budget is {size_text(budget.memory)}: set memory='{_at_least(needed)}' or more, or number the "
+            "nodes 0, 1, 2, ... if ids have gaps"
         )
     room = max(1, int(task / (COPIES * sizes.entry)))
     if shards is None:

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 import dask
 from dask.base import compute
 from dask.callbacks import Callback
-from distributed import Client, default_client
+from distributed import Client, KilledWorker, default_client
 from distributed.system import MEMORY_LIMIT
 
 from dask_rac.driver import new_team
@@ -147,6 +147,11 @@ class Workers:
                     raise ResourceError(_no_workers(self.patience))
                 if not ready:
                     sleep(POLL_SECONDS)
+        except KilledWorker as error:
+            raise ResourceError(
+                f"workers died again and again on one task ({error}), as they do when memory runs out: give the run "
+                "less, with a smaller memory= or more shards=, and resume"
+            ) from error
         finally:
             self.client.cancel([futures[k] for k in open_tasks])
         return _by_layer(graph, results)
