@@ -81,7 +81,8 @@ class AuditReport:
 
     def __str__(self) -> str:
         if self.ok:
-            return f"{self.merges:,} merges come out of {self.edges:,} edges, largest relative error {self.worst_error:.1e}"
+            error = f"largest relative error {self.worst_error:.1e}"
+            return f"{self.merges:,} merges come out of {self.edges:,} edges, {error}"
         strays = f"{self.stray:,} edges join clusters that never merge" if self.stray else ""
         wrong = f"{self.wrong:,} of {self.merges:,} merges are wrong, first {self.first_wrong}" if self.wrong else ""
         return "; ".join(filter(None, (wrong, strays)))

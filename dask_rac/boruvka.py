@@ -132,7 +132,7 @@ def unite_tree(job: Job, state: State, buckets: int) -> tuple[TableRecord, ...]:
 def component_of(job: Job, state: State) -> Ids:
     """The component of each node, read once a process."""
     if not state.component:
-        return kept_vector((job.url, "nodes", job.nodes), lambda: np.arange(job.nodes, dtype=job.ids))
+        return kept_vector(("nodes", job.nodes, job.ids), lambda: np.arange(job.nodes, dtype=job.ids))
     name = f"{state.component}/component"
     return kept_vector((job.url, name), lambda: read_array(job.store, name))
 

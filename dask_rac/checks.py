@@ -61,10 +61,13 @@ def check_weights(weight: NDArray[np.float64], least: float, largest: float, set
         )
         what = "distances" if settings.weights == "distance" else "similarities"
         refuse_rows(weight < 0, "weight", "negative", f"{what} are 0 or more", where, weight)
-    if largest * 2.0 * len(weight) == np.inf:
-        raise InputError(
-            f"column 'weight' reaches {largest}: {len(weight)} of them add up to infinity; scale them down"
-        )
+    check_total(largest, len(weight))
+
+
+def check_total(largest: float, edges: int) -> None:
+    """Raise if weights could add up to infinity."""
+    if largest * 2.0 * edges == np.inf:
+        raise InputError(f"column 'weight' reaches {largest}: {edges} of them add up to infinity; scale them down")
 
 
 def describe_conflict(columns: EdgeColumns, where: Where) -> str:

@@ -130,7 +130,7 @@ class Clustering:
         )
         values = np.atleast_1d(wanted)
         if store is not None:
-            return write_labels(store, self._label(kind, values), kind, values.tolist(), self.n_nodes)
+            return write_labels(store, self._label(kind, values), kind, wanted.tolist(), self.n_nodes)
         labels = np.empty((len(values), self.n_nodes), np.int64)
         for row, found in zip(labels, self._label(kind, values), strict=True):
             row[:] = found

@@ -50,3 +50,7 @@ class StoreInUseError(StoreError):
 
 class ResourceError(RuntimeError):
     """Too little memory or disk, or no workers; the message says which setting would do."""
+
+
+class StoppedError(ResourceError):
+    """A run that ran out of disk, memory or workers on its way, and can be resumed."""

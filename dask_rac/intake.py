@@ -107,9 +107,11 @@ def scan(source: EdgeSource, unit: Unit, n_nodes: int | None, settings: Settings
             if not len(weight):
                 continue
             rows += len(weight)
-            loops += int(np.count_nonzero(ends[0] == ends[1]))
+            outer = ends[0] != ends[1]
+            loops += len(outer) - int(np.count_nonzero(outer))
             top = max(top, int(ends[0].max()), int(ends[1].max()))
-            least, largest = min(least, float(weight.min())), max(largest, float(weight.max()))
+            least = min(least, float(weight.min(where=outer, initial=np.inf)))
+            largest = max(largest, float(weight.max(where=outer, initial=-np.inf)))
             while top >> shift >= SCAN_BINS:
                 shift, bins = shift + 1, _coarser(bins)
             for column in ends:
@@ -129,6 +131,8 @@ def checked_columns(
 def lay_out(scanned: Sequence[Scanned], nodes: int, shard_entries: int) -> Layout:
     """Cut the nodes into shards with about as many entries each."""
     shift = max((receipt.shift for receipt in scanned), default=0)
+    while nodes >> shift > SCAN_BINS:
+        shift += 1
     bins = np.zeros(SCAN_BINS, np.int64)
     for receipt in scanned:
         coarse = receipt.bins

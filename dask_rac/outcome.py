@@ -76,7 +76,7 @@ class Outcome:
             check_table(self.folder, table)
         audit = Audit(self.facts.nodes, self.merges(), self.header.settings)
         if edges is None or isinstance(edges, str | PathLike):
-            self._audit_source(audit, self._source(edges))
+            self._audit_source(audit, self._source(edges), self.facts.repeats > 0 or edges is not None)
         else:
             with new_team() as team:
                 audit_graph(audit, load_graph(edges, self.facts.nodes, self.header.settings, team, memory_limit()))
@@ -91,9 +91,9 @@ class Outcome:
             check_fingerprint(source, self.header)
         return source
 
-    def _audit_source(self, audit: Audit, source: EdgeSource) -> None:
-        """Add every edge once: as they come, or, where some come twice, as they were read into the run."""
-        if self.facts.repeats:
+    def _audit_source(self, audit: Audit, source: EdgeSource, repeats: bool) -> None:
+        """Add every edge once: as they come, or, where some may come twice, as a run reads them."""
+        if repeats:
             self._audit_twice(audit, source)
             return
         units = source.units(AUDIT_ROWS)

@@ -18,7 +18,8 @@ REST_COPIES = 2.1  # of all entries that rounds in memory hold
 REST_VECTORS = 90  # bytes a cluster that rounds in memory hold beside them
 FINISHER_BYTES = 190  # an edge
 MOVES = 0.1  # of a state's bytes that have moved and are still there when the next state is nearly written
-SHRINKS = 0.75  # of the entries that a round leaves, as a rule
+NODE_DISK = 80  # bytes that vectors and merges take for each node
+SHRINKS = 0.8  # of the entries that a round leaves, as a rule
 UNIT_ROWS = 16_000_000  # of the input that one task reads at most
 
 
@@ -91,8 +92,8 @@ class Sizes:
     """As it was given."""
     entry: int
     """Of a row, folded, in memory."""
-    packed: int
-    """The same on disk, after the first round."""
+    packed: float
+    """On disk after the first round, for each entry before it."""
 
     @classmethod
     def of(cls, settings: Settings, nodes: int, edges: int, weights: str) -> Sizes:
@@ -100,7 +101,10 @@ class Sizes:
         ids = np.dtype(id_dtype(nodes)).itemsize
         counts = np.dtype(id_dtype(max(nodes, 2 * edges))).itemsize if needs_counts(rule_of(settings)) else 0
         weight = 6 if weights == "float32" else 8  # sums of float32 lack the lowest bits
-        return cls(ids, np.dtype(weights).itemsize, ids + 8 + 2 + counts, ids + weight + 2 + (counts > 0))
+        if settings.linkage == "single":  # rows lose edges, not all of them in the first round, and fold none
+            return cls(ids, np.dtype(weights).itemsize, ids + 8 + 2, ids + weight)
+        packed = SHRINKS * (ids + weight + 2 + (counts > 0))
+        return cls(ids, np.dtype(weights).itemsize, ids + 8 + 2 + counts, packed)
 
 
 def shard_entries(sizes: Sizes, nodes: int, edges: int, budget: Budget, shards: int | None) -> int:
@@ -143,12 +147,12 @@ def finisher_room(budget: Budget) -> int:
     return budget.process // FINISHER_BYTES
 
 
-def projected_disk(sizes: Sizes, edges: int) -> int:
-    """Bytes that a store takes at its peak, the merges apart."""
+def projected_disk(sizes: Sizes, nodes: int, edges: int) -> int:
+    """Bytes that a store takes at its peak, as a rule."""
     routed = edges * (2 * sizes.ids + sizes.weight)
     first = 2 * edges * (sizes.ids + sizes.weight)
-    second = int(2 * edges * sizes.packed * SHRINKS)
-    return max(routed + first, int(first * (1 + MOVES)) + second)
+    second = int(2 * edges * sizes.packed)
+    return max(routed + first, int(first * (1 + MOVES)) + second) + NODE_DISK * nodes
 
 
 def projected_memory(sizes: Sizes, nodes: int, entries: int, budget: Budget) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import uuid
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,8 +19,8 @@ from dask_rac.checks import check_missing, describe_conflict
 from dask_rac.clustering import StoredClustering
 from dask_rac.config import Event, Progress, Settings
 from dask_rac.edges import Graph, load_graph, require_columns
-from dask_rac.errors import InputError, ResourceError, StoreError
-from dask_rac.graphs import round_graph, scan_graph, spool_graph
+from dask_rac.errors import InputError, StoppedError, StoreError
+from dask_rac.graphs import forest_graph, round_graph, scan_graph, spool_graph
 from dask_rac.outcome import Outcome, check_fingerprint
 from dask_rac.plan import (
     REST_COPIES,
@@ -150,9 +151,9 @@ def plan_stored(edges: Any, settings: Settings, options: PlanOptions, report: Pr
         sizes.entry * entries,
         memory,
         budget,
-        projected_disk(sizes, source.rows) + 40 * nodes,
+        projected_disk(sizes, nodes, source.rows),
         source.bytes,
-        round_graph(job, state),
+        (forest_graph if settings.linkage == "single" else round_graph)(job, state),
     )
 
 
@@ -161,7 +162,8 @@ def _count_nodes(source: EdgeSource, settings: Settings, scheduler: Scheduler, r
     if source.top is not None:
         return source.top + 1
     report(Event("scan"))
-    scanned = scheduler.compute(scan_graph("plan", source, source.units(BATCH_ROWS), None, settings), lambda *_: None)
+    token = uuid.uuid4().hex[:8]
+    scanned = scheduler.compute(scan_graph(token, source, source.units(BATCH_ROWS), None, settings), lambda *_: None)
     return 1 + max((receipt.top for receipt in scanned.get("scan", [])), default=-1)
 
 
@@ -212,7 +214,12 @@ def _header(given: Any, settings: Settings, options: RunOptions) -> Header:
     if not isinstance(given, EdgeSource):
         return Header(settings, None, "", "float64", n_nodes, shards, versions())
     name = given.name if "://" in given.name else os.path.abspath(given.name)
-    return Header(settings, name, given.fingerprint, given.weight_dtype, n_nodes, shards, versions())
+    return Header(settings, name, given.fingerprint, _weights(given, settings), n_nodes, shards, versions())
+
+
+def _weights(source: EdgeSource, settings: Settings) -> str:
+    """dtype of the weights in the first state; a mean of float32 is none."""
+    return "float64" if settings.duplicates == "mean" else source.weight_dtype
 
 
 @contextmanager
@@ -232,12 +239,14 @@ def _new_store(store: Folder) -> Iterator[list[str]]:
     undo: list[str] = []
     try:
         yield undo
-    except (InputError, StoreError, ResourceError):
+    except StoppedError:
+        raise
+    except Exception:
         if undo and manifests.count_manifests(store) == 0:
-            for name in (*undo, "rounds", "merges", SPOOL, "statistics", "manifests", "lock"):
+            for name in (*undo, "rounds", "merges", "tree", SPOOL, "statistics", "manifests", "lock"):
                 store.remove(name)
-            if not there and store.local and not store.names():
-                store.remove("")
+        if store.local and not there and set(store.names()) <= {"lock"}:
+            store.remove("")
         raise
 
 

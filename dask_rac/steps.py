@@ -479,7 +479,7 @@ def node_vectors(job: Job) -> tuple[Ids, Ids]:
     def make() -> tuple[Ids, Ids]:
         return np.arange(job.nodes, dtype=job.ids), np.ones(job.nodes, job.ids)
 
-    return _cached("fates", (job.url, "nodes"), make)
+    return _cached("fates", ("nodes", job.nodes, job.ids), make)
 
 
 def kept_vector(key: Any, make: Callable[[], Ids]) -> Ids:

@@ -14,11 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from dask_rac.checks import check_missing
+from dask_rac.checks import check_missing, check_total
 from dask_rac.config import HAND_OVER, Event, Progress, RoundRecord, id_dtype
 from dask_rac.driver import new_team
 from dask_rac.edges import Graph
-from dask_rac.errors import DamagedStoreError, InputError, ResourceError, StoreError, StoreInUseError
+from dask_rac.errors import DamagedStoreError, InputError, ResourceError, StoppedError, StoreError, StoreInUseError
 from dask_rac.graphs import Graph as TaskGraph
 from dask_rac.graphs import intake_graph, round_graph, scan_graph, single_task
 from dask_rac.intake import Built, Routed, Scanned, lay_out, save_rows
@@ -80,7 +80,7 @@ class StoredRun:
         edges = int(before[-1]) // 2
         sizes = Sizes.of(settings, nodes, edges, self.header.weights)
         room = shard_entries(sizes, nodes, edges, self.budget, self.header.shards)
-        self._check_disk(projected_disk(sizes, edges))
+        self._check_disk(projected_disk(sizes, nodes, edges))
         shards = max(1, -(-2 * edges // room))
         cuts = np.searchsorted(before[:-1], [2 * edges * k // shards for k in range(1, shards)]).tolist()
         bounds = sorted({0, *cuts, nodes})
@@ -135,7 +135,7 @@ class StoredRun:
         """Check the input, then read it into the first state."""
         settings, n_nodes = self.header.settings, self.header.n_nodes
         token = uuid.uuid4().hex[:8]
-        narrow = Sizes.of(settings, 1, 1, source.weight_dtype)
+        narrow = Sizes.of(settings, 1, 1, self.header.weights)
         rows = unit_rows(narrow, 0, self.budget)
         units = source.units(rows)
         self.report(Event("scan"))
@@ -144,9 +144,10 @@ class StoredRun:
         top = max((receipt.top for receipt in scanned), default=-1)
         nodes = top + 1 if n_nodes is None else n_nodes
         edges = sum(receipt.rows - receipt.loops for receipt in scanned)
-        sizes = Sizes.of(settings, nodes, edges, source.weight_dtype)
+        sizes = Sizes.of(settings, nodes, edges, self.header.weights)
         room = shard_entries(sizes, nodes, edges, self.budget, self.header.shards)
-        self._check_disk(projected_disk(sizes, edges) + 40 * nodes)
+        self._check_disk(projected_disk(sizes, nodes, edges))
+        check_total(max((receipt.largest for receipt in scanned), default=0.0), edges)
         if settings.duplicates == "error":
             ends = [receipt.least for receipt in scanned], [receipt.largest for receipt in scanned]
             check_missing(settings, nodes, min(ends[0], default=math.inf), max(ends[1], default=-math.inf))
@@ -352,7 +353,7 @@ class StoredRun:
             if not isinstance(error, OSError) or error.errno not in (errno.ENOSPC, errno.EDQUOT):
                 raise
             self.clean_attempt()
-            raise ResourceError(
+            raise StoppedError(
                 f"the disk of {self.store.url} is full: make room, then dask_rac.resume({self.store.url!r})"
             ) from error
 

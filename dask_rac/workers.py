@@ -16,7 +16,7 @@ from distributed import Client, KilledWorker, default_client
 from distributed.system import MEMORY_LIMIT
 
 from dask_rac.driver import new_team
-from dask_rac.errors import InputError, ResourceError
+from dask_rac.errors import InputError, ResourceError, StoppedError
 from dask_rac.graphs import Graph
 from dask_rac.plan import Budget
 from dask_rac.store.files import Folder
@@ -144,11 +144,11 @@ class Workers:
                 if ready or self.client.scheduler_info(n_workers=-1)["workers"]:
                     seen = monotonic()
                 if monotonic() - seen > self.patience:
-                    raise ResourceError(_no_workers(self.patience))
+                    raise StoppedError(_no_workers(self.patience))
                 if not ready:
                     sleep(POLL_SECONDS)
         except KilledWorker as error:
-            raise ResourceError(
+            raise StoppedError(
                 f"workers died again and again on one task ({error}), as they do when memory runs out: give the run "
                 "less, with a smaller memory= or more shards=, and resume"
             ) from error

@@ -18,8 +18,9 @@ from tests.test_exact import columns
 HEIGHTS = [0.0, 0.125, 0.3125, 0.5, 1.0, 2.0]  # exact, as the oracle is
 
 
-def run(graph: Graph, **options: object) -> dask_rac.Clustering:
-    return dask_rac.cluster(columns(graph), n_nodes=graph.n_nodes, **options)  # type: ignore[arg-type]
+def run(graph: Graph, **options: Any) -> dask_rac.Clustering:
+    clustering: dask_rac.Clustering = dask_rac.cluster(columns(graph), n_nodes=graph.n_nodes, **options)
+    return clustering
 
 
 def same_partition(ours: NDArray[np.integer], theirs: NDArray[np.integer]) -> bool:

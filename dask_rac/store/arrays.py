@@ -79,6 +79,12 @@ def array_dtype(folder: Folder, name: str) -> np.dtype[Any]:
     return _layout(folder, name).dtype
 
 
+def check_group(folder: Folder, name: str) -> None:
+    """Raise unless the metadata of a group is what was written."""
+    if not folder.exists(f"{name}/zarr.json") or folder.read(f"{name}/zarr.json") != json.dumps(_GROUP).encode():
+        raise DamagedStoreError(f"{folder.at(name)}/zarr.json is damaged or missing")
+
+
 def check_array(folder: Folder, record: FileRecord) -> None:
     """Raise unless an array is what was written, to the bit."""
     layout = _layout(folder, record.name)
@@ -88,6 +94,10 @@ def check_array(folder: Folder, record: FileRecord) -> None:
         last = min(first + BATCH, layout.chunks)
         views = scratch[: (last - first) * layout.chunk].reshape(-1, layout.chunk)
         sums[first:last] = _read_whole(folder, record.name, layout, first, list(views))
+    if layout.chunks:
+        end = folder.filesystem.cat_file(folder.at(f"{record.name}/0"), layout.chunks * layout.stride)
+        if end != _index(layout):
+            raise DamagedStoreError(f"{folder.at(record.name)}/0 is damaged: its index is not what was written")
     if _digest(_metadata_bytes(folder, record.name), sums) != record.digest:
         raise DamagedStoreError(f"{folder.at(record.name)} is not what was written: another file was put there")
 
@@ -95,10 +105,11 @@ def check_array(folder: Folder, record: FileRecord) -> None:
 def _write_array(folder: Folder, name: str, array: NDArray[Any], chunk: int) -> FileRecord:
     """Write one array, its chunks as they lie in memory."""
     array = np.ascontiguousarray(array)
-    layout = ArrayLayout(len(array), max(1, min(len(array), chunk)), array.dtype)
+    number = max(1, -(-len(array) // chunk))
+    layout = ArrayLayout(len(array), max(1, -(-len(array) // number)), array.dtype)  # hardly any padding
     metadata = _metadata(layout)
     if folder.local:
-        os.makedirs(folder.at(f"{name}/c"))
+        os.makedirs(folder.at(name))
     _put(folder, f"{name}/zarr.json", [metadata])
     whole = len(array) // layout.chunk
     chunks = list(array[: whole * layout.chunk].reshape(-1, layout.chunk))
@@ -106,13 +117,19 @@ def _write_array(folder: Folder, name: str, array: NDArray[Any], chunk: int) -> 
         rest = array[whole * layout.chunk :]
         chunks.append(np.concatenate((rest, np.zeros(layout.chunk - len(rest), array.dtype))))
     sums = np.array([_crc(piece) for piece in chunks], "<u4")
-    starts = np.arange(layout.chunks, dtype="<u8") * layout.stride
-    index = np.column_stack((starts, np.full(layout.chunks, layout.stride, "<u8"))).tobytes()
+    index = _index(layout)
     parts: list[Any] = [part for pair in zip(chunks, sums.reshape(-1, 1), strict=True) for part in pair]
     if chunks:
-        _put(folder, f"{name}/c/0", [*parts, index, np.array([_crc(np.frombuffer(index, "u1"))], "<u4")])
-    size = layout.chunks * (layout.stride + 16) + CHECKSUM * bool(chunks) + len(metadata)
+        _put(folder, f"{name}/0", [*parts, index])
+    size = layout.chunks * layout.stride + len(index) * bool(chunks) + len(metadata)
     return FileRecord(name, size, _digest(metadata, sums))
+
+
+def _index(layout: ArrayLayout) -> bytes:
+    """Where each chunk lies, as it ends the file, with its own checksum."""
+    starts = np.arange(layout.chunks, dtype="<u8") * layout.stride
+    index = np.column_stack((starts, np.full(layout.chunks, layout.stride, "<u8"))).view("u1").reshape(-1)
+    return index.tobytes() + np.array([_crc(index)], "<u4").tobytes()
 
 
 def _put(folder: Folder, name: str, parts: list[Any]) -> None:
@@ -155,7 +172,7 @@ def _read_chunks(folder: Folder, name: str, layout: ArrayLayout, start: int, out
 
 def _read_whole(folder: Folder, name: str, layout: ArrayLayout, first: int, views: list[NDArray[Any]]) -> NDArray[Any]:
     """Fill each view with a chunk, from chunk `first` on; returns their checksums."""
-    path, offset = folder.at(f"{name}/c/0"), first * layout.stride
+    path, offset = folder.at(f"{name}/0"), first * layout.stride
     sums = np.empty((len(views), 1), "<u4")
     parts = [part for pair in zip(views, sums, strict=True) for part in pair]
     try:
@@ -212,7 +229,7 @@ def _metadata(layout: ArrayLayout) -> bytes:
                 "name": "regular",
                 "configuration": {"chunk_shape": [max(1, layout.chunks) * layout.chunk]},
             },
-            "chunk_key_encoding": {"name": "default", "configuration": {"separator": "/"}},
+            "chunk_key_encoding": {"name": "v2", "configuration": {"separator": "."}},
             "fill_value": 0.0 if layout.dtype.kind == "f" else 0,
             "codecs": [{"name": "sharding_indexed", "configuration": inner}],
             "attributes": {},

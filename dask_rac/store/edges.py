@@ -104,7 +104,14 @@ class EdgeSource:
 
     def read(self, unit: Unit) -> Iterator[tuple[Columns, Where]]:
         """The columns of a unit, some rows at a time, and where each row is."""
-        for row, columns in self._batches(unit):
+        batches = self._batches(unit)
+        while True:
+            try:
+                row, columns = next(batches)
+            except StopIteration:
+                return
+            except (pa.ArrowException, OSError, ValueError) as error:
+                raise InputError(f"{unit.file} cannot be read: {error}; write it anew") from error
 
             def where(at: int, row: int = row) -> str:
                 return f"row {row + at} of {unit.file}"
@@ -163,7 +170,7 @@ def open_edges(path: str | PathLike[str]) -> EdgeSource:
 def read_edges(path: str | PathLike[str]) -> tuple[Columns, Where]:
     """All edge columns at a path, and where each row is."""
     source = open_edges(path)
-    blocks = [columns for unit in source.units(BATCH_ROWS) for columns, _ in _readable(source, unit)]
+    blocks = [columns for unit in source.units(BATCH_ROWS) for columns, _ in source.read(unit)]
     ends = np.cumsum([file.rows for file in source.files])
 
     def where(row: int) -> str:
@@ -179,14 +186,6 @@ def table_edges(table: pa.Table) -> tuple[Columns, Where]:
     """The edge columns of an Arrow table, and where each row is."""
     _check_schema(table.schema, "the table")
     return _checked_columns(table, plain_row), plain_row
-
-
-def _readable(source: EdgeSource, unit: Unit) -> Iterator[tuple[Columns, Where]]:
-    """The columns of a unit; what is no Parquet inside is the user's to know."""
-    try:
-        yield from source.read(unit)
-    except (pa.ArrowInvalid, OSError) as error:
-        raise InputError(f"{unit.file} cannot be read: {error}") from error
 
 
 def _parquet_file(filesystem: Any, path: str) -> EdgeFile:
@@ -238,9 +237,9 @@ def _top_id(metadata: pq.FileMetaData) -> int | None:
     for group in range(metadata.num_row_groups):
         for name in EDGE_COLUMNS[:2]:
             statistics = metadata.row_group(group).column(names.index(name)).statistics
-            if statistics is None or not statistics.has_min_max or statistics.max is None:
+            if statistics is None or not statistics.has_min_max or not isinstance(statistics.max, int):
                 return None
-            top = max(top, int(statistics.max))
+            top = max(top, statistics.max)
     return top
 
 

@@ -7,7 +7,7 @@ import os
 import shutil
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from os import PathLike, fspath
 from typing import Any
@@ -134,8 +134,15 @@ class Folder:
         return shutil.disk_usage(path).free
 
     def bytes_of(self, name: str = "") -> int:
-        """The size of all files in a folder."""
-        return sum(self.filesystem.du(self.at(name), total=False).values()) if self.exists(name) else 0
+        """The size of all files in a folder, which may come and go meanwhile."""
+        if not self.local:
+            return sum(self.filesystem.du(self.at(name), total=False).values()) if self.exists(name) else 0
+        total = 0
+        for folder, _, files in os.walk(self.at(name)):
+            for file in files:
+                with suppress(FileNotFoundError):
+                    total += os.path.getsize(f"{folder}/{file}")
+        return total
 
     @contextmanager
     def locked(self) -> Iterator[None]:

@@ -18,7 +18,7 @@ from typing import Any
 
 from dask_rac.config import RoundRecord, Settings
 from dask_rac.errors import DamagedStoreError, StoreError
-from dask_rac.store.arrays import check_array
+from dask_rac.store.arrays import check_array, check_group
 from dask_rac.store.files import FileRecord, Folder
 from dask_rac.store.tables import TableRecord, check_table
 
@@ -180,6 +180,8 @@ def check_files(folder: Folder, manifest: Manifest) -> None:
     """Raise unless the files of a step are what it wrote."""
     for table in manifest.merges:
         check_table(folder, table)
+    for group in sorted({file.name.rpartition("/")[0] for file in _arrays(manifest)}):
+        check_group(folder, group)
     for file in _arrays(manifest):
         check_array(folder, file)
 
@@ -190,7 +192,7 @@ def file_names(manifest: Manifest) -> Iterator[str]:
         yield table.name
     for file in _arrays(manifest):
         yield f"{file.name}/zarr.json"
-        yield f"{file.name}/c/0"
+        yield f"{file.name}/0"
 
 
 def _arrays(manifest: Manifest) -> Iterator[FileRecord]:
