@@ -22,7 +22,16 @@ from dask_rac.errors import DamagedStoreError, InputError, ResourceError, Stoppe
 from dask_rac.graphs import Graph as TaskGraph
 from dask_rac.graphs import intake_graph, round_graph, scan_graph, single_task
 from dask_rac.intake import Built, Routed, Scanned, lay_out, save_rows
-from dask_rac.plan import Budget, Sizes, finisher_room, projected_disk, rest_fits, shard_entries, unit_rows
+from dask_rac.plan import (
+    Budget,
+    Sizes,
+    finisher_room,
+    projected_disk,
+    rest_fits,
+    shard_entries,
+    size_text,
+    unit_rows,
+)
 from dask_rac.rest import Rest, finish_rest, listeners, write_statistics
 from dask_rac.shard import starts_of
 from dask_rac.steps import Cut, Folded, Job, Matched, Moved, Receipt, piece_ranges
@@ -309,15 +318,20 @@ class StoredRun:
 
     def check_room(self, state: State) -> None:
         """Raise if the next round cannot end for want of disk."""
-        self._check_disk(int(1.3 * state.bytes))
+        free, needed = self.store.free_bytes(), int(1.3 * state.bytes)
+        if free is not None and free < needed:
+            raise StoppedError(
+                f"{self.store.url} has {size_text(free)} free, and the next round may need {size_text(needed)}: make "
+                f"room, then dask_rac.resume({self.store.url!r})"
+            )
 
     def _check_disk(self, needed: int) -> None:
-        """Raise unless there is room for so many bytes."""
+        """Raise unless there is room for the whole run."""
         free = self.store.free_bytes()
         if free is not None and free < needed:
             raise ResourceError(
-                f"{self.store.url} has {free / 1e9:.3g} GB free, and the next step may need {needed / 1e9:.3g} GB: "
-                "make room and resume, or use another disk"
+                f"{self.store.url} has {size_text(free)} free, and the run may need {size_text(needed)} at its peak: "
+                "make room, or use another disk"
             )
 
     def compute(self, graph: TaskGraph, sweeper: Sweeper | None = None) -> Results:
@@ -392,7 +406,6 @@ class Sweeper:
         self.peak = 0
         """The most bytes of pieces and new shards at a time."""
         self._moved: list[Moved] = []
-        self._held: dict[int, int] = {}
         self._written = 0
         self._shards = 0
         self._open: dict[int, int] = {}
@@ -453,7 +466,10 @@ def newest_sound(store: Folder) -> list[Manifest]:
     there = manifests.count_manifests(store)
     fault: StoreError | None = None
     if there > len(chain):
-        fault = DamagedStoreError(f"{store.at(manifests.STEPS)}/{len(chain):05d}.json is damaged")
+        name = f"{store.at(manifests.STEPS)}/{len(chain):05d}.json"
+        fault = DamagedStoreError(
+            f"{name} is damaged" if chain else f"{name} or {store.at(manifests.HEADER)} is damaged"
+        )
     for length in range(len(chain), max(0, len(chain) - 2), -1):
         try:
             for manifest in chain[:length]:
