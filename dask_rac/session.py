@@ -36,7 +36,7 @@ from dask_rac.store import manifest as manifests
 from dask_rac.store.edges import BATCH_ROWS, EdgeSource, open_edges
 from dask_rac.store.files import Folder
 from dask_rac.store.manifest import Header, ShardRecord, State
-from dask_rac.stored import ConflictError, StoredRun, newest_sound, step_job
+from dask_rac.stored import ConflictError, StoredRun, clean_store, newest_sound, step_job
 from dask_rac.stored_forest import ForestRun
 from dask_rac.workers import Scheduler, chosen, versions
 
@@ -71,8 +71,11 @@ def stored_cluster(edges: Any, settings: Settings, options: RunOptions, report: 
     with _new_store(store) as undo:
         scheduler.check(store)
         header = _header(given, settings, options)
-        if not manifests.write_header(store, header):
-            raise StoreError(_taken(store))
+        try:
+            if not manifests.write_header(store, header):
+                raise StoreError(_taken(store))
+        except OSError as error:
+            raise StoreError(_not_writable(store, error)) from error
         undo.append(manifests.HEADER)
         with store.locked(), _resumable(store):
             run = _run_class(settings)(store, header, scheduler, budget, report)
@@ -119,6 +122,8 @@ def resume_run(
                 assert source is not None
                 raise InputError(_find_conflict(source, error.edge)) from error
             chain = run.chain
+        else:
+            clean_store(store, chain, 0)
     report(Event("done", chain[0].facts.nodes, sum(table.rows for step in chain for table in step.merges)))
     return StoredClustering(Outcome(store, header, chain, report))
 
@@ -233,9 +238,7 @@ def _new_store(store: Folder) -> Iterator[list[str]]:
             os.makedirs(store.path, exist_ok=True)
             os.close(os.open(store.at("lock"), os.O_RDWR | os.O_CREAT, 0o666))
         except OSError as error:
-            raise StoreError(
-                f"{store.url} cannot be written: {error.strerror or error}; choose another folder"
-            ) from error
+            raise StoreError(_not_writable(store, error)) from error
     undo: list[str] = []
     try:
         yield undo
@@ -256,6 +259,11 @@ def _taken(store: Folder) -> str:
         f"{store.url} holds a run already: go on with dask_rac.resume({store.url!r}), look at it with "
         f"dask_rac.open({store.url!r}), or choose another folder"
     )
+
+
+def _not_writable(store: Folder, error: OSError) -> str:
+    """What to say of a folder that takes no file."""
+    return f"{store.url} cannot be written: {error.strerror or error}; choose another folder"
 
 
 def _foreign(store: Folder) -> str:
@@ -289,7 +297,8 @@ def _input_again(header: Header, needed: bool) -> EdgeSource | None:
 def _spool(frame: Any, store: Folder, scheduler: Scheduler, run: StoredRun) -> EdgeSource:
     """Write the partitions of a Dask DataFrame where tasks can read them twice."""
     run.report(Event("load"))
-    scheduler.compute(spool_graph(frame, store), lambda *_: None)
+    with run.explained():
+        scheduler.compute(spool_graph(frame, store), lambda *_: None)
     return open_edges(f"{store.url}/{SPOOL}")
 
 

@@ -37,7 +37,7 @@ from dask_rac.shard import starts_of
 from dask_rac.steps import Cut, Folded, Job, Matched, Moved, Receipt, piece_ranges
 from dask_rac.store import manifest as manifests
 from dask_rac.store.edges import EdgeSource
-from dask_rac.store.files import Folder
+from dask_rac.store.files import UNFINISHED, Folder
 from dask_rac.store.manifest import Facts, Header, Manifest, State
 from dask_rac.workers import Results, Scheduler
 
@@ -69,10 +69,10 @@ class StoredRun:
         self._before = self.chain[-1].seconds if self.chain else 0.0
         if not self.chain:
             assert source is not None
-            with self._explained():
+            with self.explained():
                 self._ingest(source)
         while (state := self.chain[-1].state) is not None:
-            with self._explained():
+            with self.explained():
                 self.advance(state)
 
     def advance(self, state: State) -> None:
@@ -96,7 +96,7 @@ class StoredRun:
         spans = [(k, lo, hi) for k, (lo, hi) in enumerate(pairwise(bounds))] or [(0, 0, 0)]
         job = self._begin(step_job(self.store, self.header, nodes, edges, room, 0))
         self.report(Event("ingest", nodes))
-        with new_team() as team, self._explained():
+        with new_team() as team, self.explained():
             built: list[Built] = team.run(save_rows, spans, job, rows)
             state = State(0, nodes, 2 * edges, tuple(receipt.shard for receipt in built))
             _check_mirrors(state, sum(receipt.later for receipt in built))
@@ -282,25 +282,8 @@ class StoredRun:
         self.clean()
 
     def clean(self) -> None:
-        """Delete everything that no step needs: pieces, states of older rounds, what a run that was killed left."""
-        self.store.remove("input")
-        kept = {table.name for manifest in self.chain for table in manifest.merges}
-        states = [manifest.state for manifest in self._kept() if manifest.state]
-        shards = {name for state in states for name in (*(shard.name for shard in state.shards), state.component)}
-        trees = {name for state in states for name in state.tree}
-        for folder in self.store.names("rounds"):
-            inside = {f"rounds/{folder}/{name}" for name in self.store.names(f"rounds/{folder}")}
-            if not inside & shards:
-                self.store.remove(f"rounds/{folder}")
-            else:
-                for name in inside - shards:
-                    self.store.remove(name)
-        for folder in self.store.names("tree"):
-            if not any(name.startswith(f"tree/{folder}/") for name in trees):
-                self.store.remove(f"tree/{folder}")
-        for name in self.store.names("merges"):
-            if f"merges/{name}" not in kept:
-                self.store.remove(f"merges/{name}")
+        """Delete everything that no step needs."""
+        clean_store(self.store, self.chain, len(self._kept()))
 
     def _kept(self) -> list[Manifest]:
         """The steps whose state stays: the last, and the one before while there is room for both and the next."""
@@ -357,7 +340,7 @@ class StoredRun:
                 self.traffic[name] = self.traffic.get(name, 0) + size
 
     @contextmanager
-    def _explained(self) -> Iterator[None]:
+    def explained(self) -> Iterator[None]:
         """Say what to do about a full disk."""
         try:
             yield
@@ -380,12 +363,9 @@ class StoredRun:
         return StoreInUseError(f"{self.store.url}: another run has done step {len(self.chain)} already; this one stops")
 
     def clean_attempt(self) -> None:
-        """Delete what the step under way has written."""
-        if self.chain:
-            self.clean()
-        else:
-            for name in ("rounds", "merges", "tree"):
-                self.store.remove(name)
+        """Delete what steps that were not committed have written, where nobody else can be at work on one."""
+        if self.store.local:
+            clean_store(self.store, self.chain, len(self._kept()), everything=True)
 
 
 @contextmanager
@@ -460,6 +440,34 @@ def step_job(store: Folder, header: Header, nodes: int, edges: int, room: int, s
     )
 
 
+def clean_store(store: Folder, chain: Sequence[Manifest], kept: int, everything: bool = False) -> None:
+    """Delete what no step needs: pieces, states but those of the last `kept` steps, what a run that died left.
+
+    A step that is not committed may be another run's, unless `everything` says that there is none.
+    """
+    tables = {table.name for manifest in chain for table in manifest.merges}
+    states = [manifest.state for manifest in chain[len(chain) - kept :] if manifest.state]
+    groups = {name for state in states for name in (*(shard.name for shard in state.shards), state.component)}
+    groups |= {name for state in states for name in state.tree}
+    committed = f"{len(chain):05d}"
+    for folder in ("rounds", "tree"):
+        for attempt in store.names(folder):
+            if attempt >= committed and not everything:
+                continue
+            inside = {f"{folder}/{attempt}/{name}" for name in store.names(f"{folder}/{attempt}")}
+            for name in inside - groups if inside & groups else [f"{folder}/{attempt}"]:
+                store.remove(name)
+    for name in store.names("merges"):
+        if f"merges/{name}" not in tables and (name < committed or everything):
+            store.remove(f"merges/{name}")
+    if chain:
+        store.remove("input")
+    for folder in ("", manifests.STEPS, "statistics"):
+        for name in store.names(folder):
+            if name.endswith(UNFINISHED):
+                store.remove(f"{folder}/{name}".lstrip("/"))
+
+
 def newest_sound(store: Folder) -> list[Manifest]:
     """The chain up to the newest step whose files are what was written; a step that does not hold is taken back."""
     chain = manifests.read_chain(store)
@@ -479,8 +487,8 @@ def newest_sound(store: Folder) -> list[Manifest]:
         except DamagedStoreError as error:
             fault = fault or error
             continue
-        for step in range(there - 1, length - 1, -1):
-            manifests.withdraw(store, step)
+        if there > length:
+            manifests.withdraw(store, length)
         return chain[:length]
     if fault is not None and there:
         raise DamagedStoreError(

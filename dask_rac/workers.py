@@ -22,6 +22,7 @@ from dask_rac.plan import Budget
 from dask_rac.store.files import Folder
 
 POLL_SECONDS = 0.01
+FETCH_SECONDS = 5  # for a receipt
 SHARE = 0.5  # of the memory there is, by default
 MOST_SHARE = 0.7  # of a worker's memory: at 0.8 Dask pauses it
 PACKAGES = ("dask-rac", "dask", "distributed", "numba", "numpy", "zarr", "pyarrow")
@@ -137,7 +138,11 @@ class Workers:
             while open_tasks:
                 ready = [k for k in sorted(open_tasks) if futures[k].done()]
                 for k in ready:
-                    results[k] = futures[k].result()
+                    try:
+                        results[k] = futures[k].result(timeout=FETCH_SECONDS)
+                    except TimeoutError:  # its worker is gone: the task runs again where there is another
+                        ready = [task for task in ready if task < k]
+                        break
                     futures[k].release()
                     watch(layers[k], results[k])
                 open_tasks.difference_update(ready)

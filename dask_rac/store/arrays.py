@@ -243,8 +243,11 @@ def _layout(folder: Folder, name: str) -> ArrayLayout:
     try:
         metadata = json.loads(data)
         chunk = metadata["codecs"][0]["configuration"]["chunk_shape"][0]
-        return ArrayLayout(metadata["shape"][0], chunk, np.dtype(metadata["data_type"]))
-    except (ValueError, LookupError, TypeError):
+        layout = ArrayLayout(int(metadata["shape"][0]), int(chunk), np.dtype(metadata["data_type"]))
+        if _metadata(layout) != data:  # nothing else was ever written
+            raise ValueError
+        return layout
+    except (ValueError, LookupError, TypeError, ArithmeticError):
         raise DamagedStoreError(f"{folder.at(name)}/zarr.json is damaged") from None
 
 

@@ -15,7 +15,9 @@ from typing import Any
 import fsspec
 from fsspec.implementations.local import LocalFileSystem
 
-from dask_rac.errors import InputError, StoreInUseError
+from dask_rac.errors import InputError, StoreError, StoreInUseError
+
+UNFINISHED = ".new"  # ends the name of a file that is still being written
 
 
 @dataclass(frozen=True)
@@ -97,11 +99,16 @@ class Folder:
         """A file beside `name` with these contents, on disk."""
         path = self.at(name)
         os.makedirs(os.path.dirname(path), exist_ok=True)
-        temporary = f"{path}.{uuid.uuid4().hex[:8]}.new"
-        with open(temporary, "xb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
+        temporary = f"{path}.{uuid.uuid4().hex[:8]}{UNFINISHED}"
+        try:
+            with open(temporary, "xb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+        except BaseException:
+            with suppress(FileNotFoundError):
+                os.unlink(temporary)
+            raise
         return temporary
 
     def sync(self, name: str) -> None:
@@ -150,7 +157,10 @@ class Folder:
         if not self.local:
             yield
             return
-        handle = os.open(self.at("lock"), os.O_RDWR | os.O_CREAT, 0o666)
+        try:
+            handle = os.open(self.at("lock"), os.O_RDWR | os.O_CREAT, 0o666)
+        except OSError as error:
+            raise StoreError(f"{self.url} cannot be written: {error.strerror}; make it writable") from error
         try:
             try:
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -129,17 +129,29 @@ def write_header(folder: Folder, header: Header) -> bool:
 def read_header(folder: Folder) -> Header:
     """What the run of a store computes."""
     try:
-        fields = json.loads(folder.read(HEADER))
-    except FileNotFoundError:
+        data = folder.read(HEADER)
+    except (FileNotFoundError, NotADirectoryError):
         raise StoreError(f"{folder.url} is no store of dask_rac: it has no {HEADER}") from None
-    except ValueError:
-        raise DamagedStoreError(f"{folder.at(HEADER)} is damaged: start the run anew in another folder") from None
-    if fields.get("format") != FORMAT:
+    try:
+        fields = json.loads(data)
+        found = fields["format"]
+    except (ValueError, LookupError, TypeError):
+        raise DamagedStoreError(_no_header(folder)) from None
+    if found != FORMAT:
         raise StoreError(
-            f"{folder.url} has format {fields.get('format')}, this dask_rac reads {FORMAT}: use the version that wrote "
-            f"it ({fields.get('versions', {}).get('dask_rac', 'unknown')}), or start anew in another folder"
+            f"{folder.url} has format {found}, this dask_rac reads {FORMAT}: use the version that wrote it, or start "
+            "anew in another folder"
         )
-    return Header(**fields | {"settings": Settings(**fields["settings"])})
+    try:
+        fields = _sound(data)
+        return Header(**fields | {"settings": Settings(**fields["settings"])})
+    except (ValueError, LookupError, TypeError):
+        raise DamagedStoreError(_no_header(folder)) from None
+
+
+def _no_header(folder: Folder) -> str:
+    """What to say of a header that is not what was written."""
+    return f"{folder.at(HEADER)} is damaged: start the run anew in another folder"
 
 
 def commit(folder: Folder, manifest: Manifest) -> bool:
@@ -148,8 +160,10 @@ def commit(folder: Folder, manifest: Manifest) -> bool:
 
 
 def withdraw(folder: Folder, step: int) -> None:
-    """Take back a step that does not hold."""
-    folder.remove(_step_name(step))
+    """Take back this step and all after it, which do not hold."""
+    for name in _manifests(folder):
+        if f"{STEPS}/{name}" >= _step_name(step):
+            folder.remove(f"{STEPS}/{name}")
 
 
 def parent_digest(folder: Folder, step: int) -> str:
@@ -173,7 +187,12 @@ def read_chain(folder: Folder) -> list[Manifest]:
 
 def count_manifests(folder: Folder) -> int:
     """Manifests that are there, whether they hold or not."""
-    return sum(name.endswith(".json") for name in folder.names(STEPS))
+    return len(_manifests(folder))
+
+
+def _manifests(folder: Folder) -> list[str]:
+    """Names of the manifests that are there."""
+    return [name for name in folder.names(STEPS) if name.endswith(".json")]
 
 
 def check_files(folder: Folder, manifest: Manifest) -> None:
@@ -209,13 +228,27 @@ def _step_name(step: int) -> str:
 
 
 def _encode(record: Header | Manifest) -> bytes:
-    """As JSON."""
-    return json.dumps(asdict(record), indent=1).encode()
+    """As JSON, with a digest of itself."""
+    fields = asdict(record)
+    return json.dumps(fields | {"sha256": _own_digest(fields)}, indent=1).encode()
+
+
+def _own_digest(fields: dict[str, Any]) -> str:
+    """The digest of a record, whatever the order and the spacing of its fields."""
+    return sha256(json.dumps(fields, sort_keys=True).encode()).hexdigest()
+
+
+def _sound(data: bytes) -> dict[str, Any]:
+    """The fields of a record; ValueError unless they are what was written."""
+    fields: dict[str, Any] = json.loads(data)
+    if fields.pop("sha256") != _own_digest(fields):
+        raise ValueError("the digest does not fit")
+    return fields
 
 
 def _decode(data: bytes) -> Manifest:
     """From JSON."""
-    fields: dict[str, Any] = json.loads(data)
+    fields = _sound(data)
     state = fields["state"]
     if state is not None:
         shards = tuple(

@@ -60,19 +60,21 @@ def write_frame(frame: pd.DataFrame, folder: Folder, number: int) -> None:
 
 def check_table(folder: Folder, record: TableRecord) -> None:
     """Raise unless a table is what was written, to the bit."""
+    _sound(folder, record)
+
+
+def _sound(folder: Folder, record: TableRecord) -> bytes:
+    """The bytes of a table; raises unless they are what was written."""
     try:
         data = folder.read(record.name)
     except FileNotFoundError:
         raise DamagedStoreError(f"{folder.at(record.name)} is missing") from None
     if sha256(data).hexdigest() != record.digest:
         raise DamagedStoreError(f"{folder.at(record.name)} is damaged: it is not what was written")
+    return data
 
 
 def read_merges(folder: Folder, record: TableRecord) -> Mapping[str, NDArray[Any]]:
-    """The columns of a file of merges, the pages checked."""
-    try:
-        with folder.filesystem.open(folder.at(record.name), "rb") as file:
-            table = pq.ParquetFile(file, page_checksum_verification=True).read()
-    except (FileNotFoundError, pa.ArrowInvalid, OSError) as error:
-        raise DamagedStoreError(f"{folder.at(record.name)} cannot be read: {error}") from error
+    """The columns of a file of merges, which must be what was written."""
+    table = pq.read_table(pa.BufferReader(_sound(folder, record)))
     return {name: table.column(name).to_numpy() for name in MERGE_COLUMNS}
