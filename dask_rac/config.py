@@ -91,7 +91,9 @@ class RoundRecord:
 class Event:
     """What a run is doing, for whoever watches."""
 
-    stage: Literal["compile", "load", "scan", "ingest", "tasks", "round", "rest", "finisher", "verify", "cut", "done"]
+    stage: Literal[
+        "compile", "load", "scan", "ingest", "rounds", "tasks", "round", "rest", "finisher", "verify", "cut", "done"
+    ]
     """What begins now; for "round", what has just ended; for "tasks", what is under way."""
     n_nodes: int = 0
     """Nodes of the graph, 0 before it is known."""

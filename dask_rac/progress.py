@@ -14,6 +14,7 @@ TEXTS = {
     "load": "reading edges",
     "scan": "checking edges",
     "ingest": "reading edges into shards",
+    "rounds": "round 1",
     "rest": "the rest in memory",
     "finisher": "finisher",
     "verify": "recomputing heights",

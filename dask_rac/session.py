@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 import uuid
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from os import PathLike
 from typing import Any
@@ -19,7 +20,7 @@ from dask_rac.checks import check_missing, describe_conflict
 from dask_rac.clustering import StoredClustering
 from dask_rac.config import Event, Progress, Settings
 from dask_rac.edges import Graph, load_graph, require_columns
-from dask_rac.errors import InputError, StoppedError, StoreError
+from dask_rac.errors import DamagedStoreError, InputError, ResourceError, StoppedError, StoreError
 from dask_rac.graphs import forest_graph, round_graph, scan_graph, spool_graph
 from dask_rac.outcome import Outcome, check_fingerprint
 from dask_rac.plan import (
@@ -34,8 +35,8 @@ from dask_rac.plan import (
 )
 from dask_rac.store import manifest as manifests
 from dask_rac.store.edges import BATCH_ROWS, EdgeSource, open_edges
-from dask_rac.store.files import Folder
-from dask_rac.store.manifest import Header, ShardRecord, State
+from dask_rac.store.files import UNFINISHED, Folder
+from dask_rac.store.manifest import Header, Manifest, ShardRecord, State
 from dask_rac.stored import ConflictError, StoredRun, clean_store, newest_sound, step_job
 from dask_rac.stored_forest import ForestRun
 from dask_rac.workers import Scheduler, chosen, versions
@@ -75,10 +76,12 @@ def stored_cluster(edges: Any, settings: Settings, options: RunOptions, report: 
             if not manifests.write_header(store, header):
                 raise StoreError(_taken(store))
         except OSError as error:
+            if error.errno == errno.ENOSPC:
+                raise ResourceError(f"the disk of {store.url} is full: make room, or use another disk") from error
             raise StoreError(_not_writable(store, error)) from error
         undo.append(manifests.HEADER)
-        with store.locked(), _resumable(store):
-            run = _run_class(settings)(store, header, scheduler, budget, report)
+        with store.locked() as held, _resumable(store):
+            run = _run_class(settings)(store, header, scheduler, budget, report, exclusive=held)
             if isinstance(given, Graph):
                 run.begin_with(given)
             else:
@@ -99,33 +102,44 @@ def resume_run(
     store = Folder(path)
     header = manifests.read_header(store)
     scheduler = chosen(client)
-    with store.locked(), _resumable(store):
+    chain = manifests.read_chain(store)
+    if chain and chain[-1].state is None and len(chain) == manifests.count_manifests(store):
         chain = newest_sound(store)
-        source = None
-        if header.source is not None and (not chain or chain[-1].state is not None):
-            source = _input_again(header, needed=not chain)
-        if not chain and source is None:
-            raise StoreError(
-                f"{store.url} was stopped before its edges were read, and they were not on disk: start anew in another "
-                "folder"
+    if not chain or chain[-1].state is not None:
+        with store.locked() as held, _resumable(store):
+            run = _run_class(header.settings)(
+                store, header, scheduler, scheduler.budget(memory), report, exclusive=held
             )
-        if not chain or chain[-1].state is not None:
-            budget = scheduler.budget(memory)
-            report(Event("compile"))
-            driver.compile_kernels("int32")
-            scheduler.check(store)
-            run = _run_class(header.settings)(store, header, scheduler, budget, report, chain)
-            run.clean_attempt()
-            try:
-                run.go(source)
-            except ConflictError as error:
-                assert source is not None
-                raise InputError(_find_conflict(source, error.edge)) from error
-            chain = run.chain
-        else:
-            clean_store(store, chain, 0)
+            chain = _go_on(run)
+    else:
+        with suppress(StoreError), store.locked() as held:  # the disk may be for reading only
+            clean_store(store, chain, 0, everything=held)
     report(Event("done", chain[0].facts.nodes, sum(table.rows for step in chain for table in step.merges)))
     return StoredClustering(Outcome(store, header, chain, report))
+
+
+def _go_on(run: StoredRun) -> list[Manifest]:
+    """Run to the end from the newest step that is sound."""
+    store, header = run.store, run.header
+    run.chain = newest_sound(store)
+    source = None
+    if header.source is not None and (not run.chain or run.chain[-1].state is not None):
+        source = _input_again(header, needed=not run.chain)
+    if not run.chain and source is None:
+        raise StoreError(
+            f"{store.url} was stopped before its edges were read, and they were not on disk: start anew in another "
+            "folder"
+        )
+    run.report(Event("compile"))
+    driver.compile_kernels("int32")
+    run.scheduler.check(store)
+    run.clean_attempt()
+    try:
+        run.go(source)
+    except ConflictError as error:
+        assert source is not None
+        raise InputError(_find_conflict(source, error.edge)) from error
+    return run.chain
 
 
 def plan_stored(edges: Any, settings: Settings, options: PlanOptions, report: Progress) -> Plan:
@@ -177,6 +191,11 @@ def open_result(path: str | PathLike[str], report: Progress) -> StoredClustering
     store = Folder(path)
     header = manifests.read_header(store)
     chain = manifests.read_chain(store)
+    if len(chain) < manifests.count_manifests(store):
+        raise DamagedStoreError(
+            f"{store.at(manifests.STEPS)}/{len(chain):05d}.json is damaged: dask_rac.resume({store.url!r}) goes back "
+            "to the round before it"
+        )
     if not chain:
         raise StoreError(
             f"{store.url} has nothing to show yet: its edges are still being read, or the run was stopped then"
@@ -231,7 +250,7 @@ def _weights(source: EdgeSource, settings: Settings) -> str:
 def _new_store(store: Folder) -> Iterator[list[str]]:
     """A folder to begin a run in; if that fails before anything is committed, what was made goes again."""
     there = store.exists()
-    if there and set(store.names()) - {"lock"}:
+    if there and any(name != "lock" and not name.endswith(UNFINISHED) for name in store.names()):
         raise StoreError(_taken(store) if store.exists(manifests.HEADER) else _foreign(store))
     if store.local:
         try:
@@ -297,8 +316,12 @@ def _input_again(header: Header, needed: bool) -> EdgeSource | None:
 def _spool(frame: Any, store: Folder, scheduler: Scheduler, run: StoredRun) -> EdgeSource:
     """Write the partitions of a Dask DataFrame where tasks can read them twice."""
     run.report(Event("load"))
-    with run.explained():
-        scheduler.compute(spool_graph(frame, store), lambda *_: None)
+    try:
+        with run.explained():
+            scheduler.compute(spool_graph(frame, store), lambda *_: None)
+    except StoppedError as error:
+        text = f"the disk of {store.url} is full, and the Dask DataFrame not yet there: make room and start again"
+        raise ResourceError(text) from error
     return open_edges(f"{store.url}/{SPOOL}")
 
 

@@ -55,6 +55,8 @@ class StoredRun:
     budget: Budget
     report: Progress
     chain: list[Manifest] = field(default_factory=list)
+    exclusive: bool = False
+    """Whether this process holds the lock of the store."""
     phases: dict[str, float] = field(default_factory=dict)
     """Seconds of each phase of the step under way, over all tasks."""
     traffic: dict[str, int] = field(default_factory=dict)
@@ -71,6 +73,8 @@ class StoredRun:
             assert source is not None
             with self.explained():
                 self._ingest(source)
+        if len(self.chain) == 1:
+            self.report(Event("rounds", self.facts.nodes))
         while (state := self.chain[-1].state) is not None:
             with self.explained():
                 self.advance(state)
@@ -364,7 +368,7 @@ class StoredRun:
 
     def clean_attempt(self) -> None:
         """Delete what steps that were not committed have written, where nobody else can be at work on one."""
-        if self.store.local:
+        if self.exclusive:
             clean_store(self.store, self.chain, len(self._kept()), everything=True)
 
 

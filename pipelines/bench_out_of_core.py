@@ -80,7 +80,7 @@ def measure(mode: str, scratch: Path, memory: str) -> dict[str, float]:
     client = None
     if mode.startswith("worker"):
         workers = 2 if mode == "workers" else 1
-        cluster = LocalCluster(n_workers=workers, threads_per_worker=1, dashboard_address=None, memory_limit="3GB")
+        cluster = LocalCluster(n_workers=workers, threads_per_worker=1, dashboard_address=":0", memory_limit="3GB")
         client = Client(cluster)
     store = scratch / "run"
     if mode == "memory":

@@ -152,10 +152,13 @@ class Folder:
         return total
 
     @contextmanager
-    def locked(self) -> Iterator[None]:
-        """Hold the lock of a local store while in the block; a process that dies lets go of it."""
+    def locked(self) -> Iterator[bool]:
+        """Hold the lock of a local store while in the block; a process that dies lets go of it.
+
+        Gives whether there is a lock.
+        """
         if not self.local:
-            yield
+            yield False
             return
         try:
             handle = os.open(self.at("lock"), os.O_RDWR | os.O_CREAT, 0o666)
@@ -169,7 +172,7 @@ class Folder:
                 raise StoreInUseError(f"{self.url} is in use by {owner}: wait for it, or stop it first") from error
             os.ftruncate(handle, 0)
             os.pwrite(handle, f"process {os.getpid()} on {os.uname().nodename}\n".encode(), 0)
-            yield
+            yield True
         finally:
             os.close(handle)
 

@@ -1,0 +1,17 @@
+"""What every child of the fork server finds done: imports, and kernels loaded. No thread of it is left."""
+
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+
+import dask
+import numpy as np
+
+import dask_rac
+
+with (
+    tempfile.TemporaryDirectory() as folder,
+    ThreadPoolExecutor(1) as pool,
+    dask.config.set(pool=pool, scheduler="sync"),
+):
+    edges = np.arange(30), np.arange(1, 31), np.arange(30.0) % 7
+    dask_rac.cluster(edges, store=f"{folder}/run", shards=2, progress=False).merges.compute()
