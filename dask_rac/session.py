@@ -69,19 +69,13 @@ def stored_cluster(edges: Any, settings: Settings, options: RunOptions, report: 
     report(Event("compile"))
     driver.compile_kernels("int32")
     given = _open_input(edges, options.n_nodes, settings)
-    with _new_store(store) as undo:
+    with _new_store(store) as undo, store.locked() as held:
         scheduler.check(store)
         header = _header(given, settings, options)
-        try:
-            if not manifests.write_header(store, header):
-                raise StoreError(_taken(store))
-        except OSError as error:
-            if error.errno == errno.ENOSPC:
-                raise ResourceError(f"the disk of {store.url} is full: make room, or use another disk") from error
-            raise StoreError(_not_writable(store, error)) from error
+        _begin_store(store, header)
         undo.append(manifests.HEADER)
-        with store.locked() as held, _resumable(store):
-            run = _run_class(settings)(store, header, scheduler, budget, report, exclusive=held)
+        run = _run_class(settings)(store, header, scheduler, budget, report, exclusive=held)
+        with _resumable(store):
             if isinstance(given, Graph):
                 run.begin_with(given)
             else:
@@ -90,7 +84,7 @@ def stored_cluster(edges: Any, settings: Settings, options: RunOptions, report: 
                     run.go(source)
                 except ConflictError as error:
                     raise InputError(_find_conflict(source, error.edge)) from error
-            _warn(run)
+        _warn(run)
     report(Event("done", run.facts.nodes, run.merged))
     return StoredClustering(Outcome(store, header, run.chain, report))
 
@@ -270,6 +264,18 @@ def _new_store(store: Folder) -> Iterator[list[str]]:
         if store.local and not there and set(store.names()) <= {"lock"}:
             store.remove("")
         raise
+
+
+def _begin_store(store: Folder, header: Header) -> None:
+    """Make a folder the store of this run, unless it is another's."""
+    try:
+        begun = manifests.write_header(store, header)
+    except OSError as error:
+        if error.errno == errno.ENOSPC:
+            raise ResourceError(f"the disk of {store.url} is full: make room, or use another disk") from error
+        raise StoreError(_not_writable(store, error)) from error
+    if not begun:
+        raise StoreError(_taken(store))
 
 
 def _taken(store: Folder) -> str:

@@ -100,7 +100,7 @@ class StoredRun:
         spans = [(k, lo, hi) for k, (lo, hi) in enumerate(pairwise(bounds))] or [(0, 0, 0)]
         job = self._begin(step_job(self.store, self.header, nodes, edges, room, 0))
         self.report(Event("ingest", nodes))
-        with new_team() as team, self.explained():
+        with new_team() as team, _not_resumable(self.store), self.explained():
             built: list[Built] = team.run(save_rows, spans, job, rows)
             state = State(0, nodes, 2 * edges, tuple(receipt.shard for receipt in built))
             _check_mirrors(state, sum(receipt.later for receipt in built))
@@ -380,6 +380,15 @@ def rest_listener(url: str, report: Progress) -> Iterator[None]:
         yield
     finally:
         del listeners[url]
+
+
+@contextmanager
+def _not_resumable(store: Folder) -> Iterator[None]:
+    """Do not send anyone to resume what only the memory of this process has."""
+    try:
+        yield
+    except StoppedError as error:
+        raise ResourceError(f"the disk of {store.url} is full: make room and start again") from error
 
 
 class Sweeper:

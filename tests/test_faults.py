@@ -309,6 +309,13 @@ def test_a_full_disk_while_a_dask_frame_is_written(folder: Path) -> None:
     assert not (folder / "run").exists()
 
 
+def test_a_full_disk_while_edges_in_memory_are_written(folder: Path) -> None:
+    frame = crash.path_edges()[["source", "target", "weight"]]
+    with full_disk("os.writev", 5), pytest.raises(dask_rac.ResourceError, match="make room and start again"):
+        begin(frame, folder / "run")
+    assert not (folder / "run").exists()
+
+
 # Folders
 
 
