@@ -305,7 +305,7 @@ def test_parquet_errors_name_the_file_and_its_row(tmp_path: Path) -> None:
     with pytest.raises(dask_rac.InputError, match=r"file .*b\.parquet has no column 'weight'"):
         dask_rac.cluster(tmp_path)
     (tmp_path / "b.parquet").write_bytes(b"PAR1 truncated")
-    with pytest.raises(dask_rac.InputError, match=r"cannot be read as Parquet: .*b\.parquet"):
+    with pytest.raises(dask_rac.InputError, match=r"b\.parquet cannot be read as Parquet"):
         dask_rac.cluster(tmp_path)
 
 
