@@ -22,8 +22,9 @@ from dask_rac.kernels import pack
 from dask_rac.kernels.arrays import Ids, Merges, Rows, part
 from dask_rac.kernels.forest import challenge, hook, lightest, unite
 from dask_rac.kernels.ingest import close_gaps
+from dask_rac.receipts import Clock, Job, Receipt, fresh_name
 from dask_rac.shard import Candidates, Tree, list_candidates, no_edges, starts_of, tree_order
-from dask_rac.steps import Clock, Job, Receipt, entry_columns, fresh_name, kept_vector, load_column, write_round
+from dask_rac.steps import entry_columns, kept_vector, load_column, write_round
 from dask_rac.store.arrays import read_array, write_group
 from dask_rac.store.files import FileRecord, Folder
 from dask_rac.store.manifest import ShardRecord, State

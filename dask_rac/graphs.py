@@ -12,7 +12,7 @@ from dask.delayed import Delayed, delayed
 from dask_rac import boruvka, intake, steps
 from dask_rac.config import EDGE_COLUMNS, Settings
 from dask_rac.intake import Layout
-from dask_rac.steps import Job
+from dask_rac.receipts import Job
 from dask_rac.store.edges import EdgeSource, Unit
 from dask_rac.store.files import Folder
 from dask_rac.store.manifest import State

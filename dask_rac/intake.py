@@ -23,8 +23,9 @@ from dask_rac.kernels import ingest
 from dask_rac.kernels.arrays import Clusters, Ids, Rows
 from dask_rac.kernels.fold import find_nearest
 from dask_rac.kernels.move import copy_rows
+from dask_rac.receipts import Clock, Job, Receipt, fresh_name
 from dask_rac.shard import starts_of
-from dask_rac.steps import PIECE_CHUNK, Clock, Job, Receipt, fresh_name, node_vectors
+from dask_rac.steps import PIECE_CHUNK, node_vectors
 from dask_rac.store.arrays import read_array, write_group
 from dask_rac.store.edges import Columns, EdgeSource, Unit
 from dask_rac.store.manifest import ShardRecord

@@ -15,8 +15,9 @@ from dask_rac.driver import Start, merge_rounds
 from dask_rac.kernels import ingest
 from dask_rac.kernels.arrays import Merges, Rows, part
 from dask_rac.kernels.tree import raise_heights
+from dask_rac.receipts import Job
 from dask_rac.shard import Shard, Space, Team, needs_counts, rule_of, starts_of
-from dask_rac.steps import Job, entry_columns, load_column, write_round
+from dask_rac.steps import entry_columns, load_column, write_round
 from dask_rac.store.arrays import read_array
 from dask_rac.store.files import Folder
 from dask_rac.store.manifest import State

@@ -37,8 +37,9 @@ from dask_rac.store import manifest as manifests
 from dask_rac.store.edges import BATCH_ROWS, EdgeSource, open_edges
 from dask_rac.store.files import UNFINISHED, Folder
 from dask_rac.store.manifest import Header, Manifest, ShardRecord, State
-from dask_rac.stored import ConflictError, StoredRun, clean_store, newest_sound, step_job
+from dask_rac.stored import ConflictError, StoredRun, step_job
 from dask_rac.stored_forest import ForestRun
+from dask_rac.upkeep import clean_store, newest_sound
 from dask_rac.workers import Scheduler, chosen, versions
 
 SPOOL = "input"  # where the partitions of a Dask DataFrame lie until they are read

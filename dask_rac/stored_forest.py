@@ -21,9 +21,9 @@ from dask_rac.config import Event, RoundRecord
 from dask_rac.driver import boruvka_rounds
 from dask_rac.graphs import forest_graph, single_task
 from dask_rac.kernels.arrays import Rows
+from dask_rac.receipts import Job
 from dask_rac.rounds import Components
 from dask_rac.shard import Team, starts_of
-from dask_rac.steps import Job
 from dask_rac.store.arrays import read_array
 from dask_rac.store.files import FileRecord
 from dask_rac.store.manifest import Manifest, State

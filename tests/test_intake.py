@@ -23,7 +23,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dask_rac
-from dask_rac import intake, steps, stored
+from dask_rac import intake, receipts, steps, stored
 from dask_rac.checks import checked_weights
 from dask_rac.config import EDGE_COLUMNS, checked_settings
 from dask_rac.store import edges as store_edges
@@ -451,7 +451,7 @@ def test_weights_that_add_up_to_infinity(folder: Path) -> None:
 
 def test_vectors_over_the_nodes_are_as_long_as_there_are_nodes(folder: Path) -> None:
     settings = checked_settings("average", None, "distance", None, "error", True)
-    job = steps.Job(str(folder), settings, 2, "int32", "int32", "float64", "rounds/00000-a", 10)
+    job = receipts.Job(str(folder), settings, 2, "int32", "int32", "float64", "rounds/00000-a", 10)
     for again in (job, replace(job, nodes=5), replace(job, nodes=5, ids="int64")):
         ids, size = steps.node_vectors(again)
         assert ids.tolist() == list(range(again.nodes))
