@@ -37,7 +37,7 @@ FILES = ["os.writev", "dask_rac.steps.write_group", "dask_rac.steps.write_merges
 COMMIT = ["dask_rac.store.manifest.parent_digest", "dask_rac.stored.write_statistics", "dask_rac.store.manifest.commit"]
 CLEAN = ["dask_rac.stored.StoredRun.clean", "dask_rac.store.files.Folder.remove", "os.unlink", "os.rmdir"]
 PHASES = (Phase.explicit, Phase.generate)  # an example takes too long to look for smaller ones
-FEW = settings(examples(16), phases=PHASES)
+FEW = settings(examples(8), phases=PHASES)
 POINTS = INTAKE + ROUND + REST + FILES + COMMIT + CLEAN
 
 
