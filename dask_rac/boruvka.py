@@ -69,7 +69,7 @@ def lighten(job: Job, state: State, number: int) -> Lightened:
         rule = job.rule(state.round)
         lightest(rows, component, rule, rows, best, (0, shard.clusters, shard.first))
         _, candidates = list_candidates(rows, component, state.clusters, best, shard.first)
-        entries = close_gaps(rows)
+        entries = int(close_gaps(rows))
     with clock.phase("write"):
         columns = _packed(rows, entries) | {"length": (rows.stop - rows.start).astype(job.ids)}
         name, listed = fresh_name(job, f"shard-{number:05d}"), fresh_name(job, f"candidates-{number:05d}")
@@ -95,7 +95,7 @@ def join(job: Job, state: State, lightened: Sequence[Lightened]) -> Joined:
     with clock.phase("fold"):
         live = int(np.count_nonzero(held.source >= 0))
         tree = Tree(np.empty(live, ids), np.empty(live, ids), np.empty(live))
-        merges, components = hook(held, component, tree)
+        merges, components = map(int, hook(held, component, tree))
     with clock.phase("write"):
         labels, edges = fresh_name(job, "component"), save_tree(job, tree, merges, state.round + 1)
         files = write_group(store, labels, {"component": component})

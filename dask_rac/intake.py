@@ -178,12 +178,12 @@ def build(job: Job, layout: Layout, routed: Sequence[Sequence[Routed]], number: 
         if conflicts and job.settings.duplicates != "error":
             rows = _scatter(job, edges, starts, (lo, hi))  # `unify` has written over them
             ingest.settle(rows, duplicates_policy(job.settings), span)
-        repeats = int(starts[-1]) - ingest.close_gaps(rows)
+        repeats = int(starts[-1]) - int(ingest.close_gaps(rows))
         kept = int(starts[-1]) - repeats
         ids, size = node_vectors(job)
         clusters = Clusters(ids, size, np.empty(hi - lo, job.ids), np.empty(hi - lo))
         find_nearest(rows, clusters, job.rule(0), span)
-        later = ingest.count_later(rows, lo)
+        later = int(ingest.count_later(rows, lo))
     with clock.phase("write"):
         columns = {
             "nearest": clusters.nearest,
@@ -222,7 +222,7 @@ def save_rows(job: Job, rows: Rows, span: tuple[int, int, int]) -> Built:
         copy_rows(np.arange(hi - lo), own.start, length, column, columns[name])
     name = fresh_name(job, f"shard-{number:05d}")
     shard = ShardRecord(name, lo, hi - lo, len(columns["weight"]), tuple(write_group(job.store, name, columns)))
-    return Built(shard, ingest.count_later(own, lo), np.inf, -np.inf, 0, None)
+    return Built(shard, int(ingest.count_later(own, lo)), np.inf, -np.inf, 0, None)
 
 
 def _coarser(bins: NDArray[np.int64]) -> NDArray[np.int64]:

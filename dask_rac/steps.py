@@ -54,7 +54,7 @@ def match(job: Job, state: State, number: int) -> Matched:
     entries, clusters = np.zeros(BINS, np.int64), np.zeros(BINS, np.int64)
     with clock.phase("relabel"):
         span = shard.first, shard.first + shard.clusters, width
-        live, merges, updates = weigh_leaders(nearest, length, entries, clusters, span)
+        live, merges, updates = map(int, weigh_leaders(nearest, length, entries, clusters, span))
     return Matched(live, merges, updates, entries, clusters, seconds=clock.seconds, bytes=clock.bytes)
 
 
@@ -170,7 +170,7 @@ def fold(job: Job, state: State, places: Cut, moved: Sequence[Moved | None], num
         out = _room(job, after, room)
         clusters = Clusters(merged_ids, merged_size, borrow(after, ids), borrow(after, np.float64))
         rule = job.rule(state.round)
-        end, later = fold_rows(rows, Pairs(*pairs, fate), clusters, rule, out, (0, after, 0, base))
+        end, later = map(int, fold_rows(rows, Pairs(*pairs, fate), clusters, rule, out, (0, after, 0, base)))
     with clock.phase("write"):
         columns = {
             "ids": merged_ids[base : base + after],

@@ -804,3 +804,21 @@ def test_a_matrix_goes_through_the_disk_as_well(folder: Path) -> None:
     for number, form in enumerate((matrix, (matrix + matrix.T).tocsr())):
         found = dask_rac.cluster(form, store=folder / str(number), shards=2)
         assert_same(found, dask_rac.cluster(form))
+
+
+@pytest.mark.kernels
+@pytest.mark.parametrize("linkage", ["average", "complete", "single"])
+@pytest.mark.parametrize("weights", ["distance", "similarity"])
+def test_a_small_run_whose_kernels_may_be_interpreted(tmp_path: Path, linkage: str, weights: str) -> None:
+    rng = np.random.default_rng(0)
+    u, v = rng.integers(40, size=(2, 160))
+    frame = pd.DataFrame({"source": u, "target": v, "weight": (1 + (u * v) % 7).astype(np.float32)})[u != v]
+    path = tmp_path / "edges.parquet"
+    frame.to_parquet(path, index=False)
+    expected = dask_rac.cluster(path, linkage, weights=weights, duplicates="max")
+    for number, duplicates in enumerate(("max", "error")):
+        store = tmp_path / f"run{number}"
+        found = dask_rac.cluster(path, linkage, weights=weights, duplicates=duplicates, store=store, shards=3)
+        pd.testing.assert_frame_equal(found.merges.compute().reset_index(drop=True), expected.merges)
+        np.testing.assert_array_equal(found.cut(n_clusters=found.n_trees), expected.labels)
+        assert found.verify().ok
