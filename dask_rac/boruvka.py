@@ -18,13 +18,12 @@ from numpy.typing import NDArray
 
 from dask_rac.arena import begin_task, borrow
 from dask_rac.config import RoundRecord
-from dask_rac.kernels import pack
 from dask_rac.kernels.arrays import Ids, Merges, Rows, part
 from dask_rac.kernels.forest import challenge, hook, lightest, unite
 from dask_rac.kernels.ingest import close_gaps
 from dask_rac.receipts import Clock, Job, Receipt, fresh_name
 from dask_rac.shard import Candidates, Tree, list_candidates, no_edges, starts_of, tree_order
-from dask_rac.steps import entry_columns, kept_vector, load_column, write_round
+from dask_rac.steps import entry_columns, kept_vector, load_column, pack_weights, write_round
 from dask_rac.store.arrays import read_array, write_group
 from dask_rac.store.files import FileRecord, Folder
 from dask_rac.store.manifest import ShardRecord, State
@@ -71,7 +70,8 @@ def lighten(job: Job, state: State, number: int) -> Lightened:
         _, candidates = list_candidates(rows, component, state.clusters, best, shard.first)
         entries = int(close_gaps(rows))
     with clock.phase("write"):
-        columns = _packed(rows, entries) | {"length": (rows.stop - rows.start).astype(job.ids)}
+        columns = {"length": (rows.stop - rows.start).astype(job.ids), "neighbour": rows.neighbour[:entries]}
+        columns |= pack_weights(rows.weight[:entries], borrow(entries, np.uint32), rows.tie)
         name, listed = fresh_name(job, f"shard-{number:05d}"), fresh_name(job, f"candidates-{number:05d}")
         files = write_group(store, name, columns)
         extra = write_group(store, listed, candidates._asdict())
@@ -163,17 +163,6 @@ def forest_record(round_: int, joined: Joined, entries: int, receipts: Sequence[
         match_seconds=sum(joined.seconds.values()),
         fold_seconds=sum(sum(receipt.seconds.values()) for receipt in receipts),
     )
-
-
-def _packed(rows: Rows, entries: int) -> dict[str, NDArray[np.generic]]:
-    """Entries as they go to disk: weights without bits that all lack."""
-    columns: dict[str, NDArray[np.generic]] = {"neighbour": rows.neighbour[:entries]}
-    bits = rows.weight[:entries].view(np.uint64)
-    if pack.low_bits(bits):
-        return columns | {"weight": rows.weight[:entries]}
-    high, middle = borrow(entries, np.uint32), rows.tie[:entries]
-    pack.split_weights(bits, high, middle)
-    return columns | {"weight_high": high, "weight_middle": middle}
 
 
 def _weight_ranges(store: Folder, names: Sequence[str], buckets: int) -> list[tuple[float, float]]:

@@ -91,9 +91,9 @@ def split(job: Job, state: State, places: Cut, number: int) -> Moved | None:
         goes = borrow(shard.clusters, np.int32)
         span = shard.first, shard.first + shard.clusters
         rows, entries = move.find_moves(nearest, length, np.array(places.places), goes, span)
-        row_ends, entry_ends = np.cumsum(rows), np.cumsum(entries)
+        row_starts, entry_starts = starts_of(rows), starts_of(entries)
         moved = np.empty(int(rows.sum()), np.int64), np.empty(int(rows.sum()), length.dtype)
-        move.take_rows(goes, row_ends - rows, length, moved)
+        move.take_rows(goes, row_starts[:-1].copy(), length, moved)
         start = starts_of(length)
     clusters = {"length": moved[1], "leader": nearest[shard.first + moved[0]]}
     if not state.round:
@@ -120,10 +120,8 @@ def split(job: Job, state: State, places: Cut, number: int) -> Moved | None:
     names: list[str] = []
     sizes: list[int] = []
     for group, (first, stop) in enumerate(ranges):
-        row_span, entry_span = (slice(ends[stop - 1] - counts[first:stop].sum(), ends[stop - 1])
-                                for ends, counts in ((row_ends, rows), (entry_ends, entries)))  # fmt: skip
-        pieces = {name: column[row_span] for name, column in clusters.items()}
-        pieces |= {name: column[entry_span] for name, column in taken.items()}
+        pieces = {name: column[row_starts[first] : row_starts[stop]] for name, column in clusters.items()}
+        pieces |= {name: column[entry_starts[first] : entry_starts[stop]] for name, column in taken.items()}
         with clock.phase("write"):
             names.append(fresh_name(job, f"moved-{group}-{number:05d}"))
             sizes.append(sum(file.bytes for file in write_group(store, names[-1], pieces, PIECE_CHUNK)))
@@ -131,8 +129,8 @@ def split(job: Job, state: State, places: Cut, number: int) -> Moved | None:
     return Moved(
         tuple(names),
         tuple(disk),
-        (0, *row_ends.tolist()),
-        (0, *entry_ends.tolist()),
+        tuple(row_starts.tolist()),
+        tuple(entry_starts.tolist()),
         tuple(sizes),
         seconds=clock.seconds,
         bytes=clock.bytes,
@@ -196,13 +194,19 @@ def store_rows(job: Job, rows: Rows, entries: int, spare: Rows) -> dict[str, NDA
     columns = {name: getattr(rows, name)[:entries] for name in job.columns(1)}
     if "edges" in columns:
         columns["edges"] = columns["edges"].astype(np.min_scalar_type(columns["edges"].max(initial=0)))
-    bits = columns["weight"].view(np.uint64)
-    if not pack.low_bits(bits):
-        high, middle = spare.neighbour.view(np.uint32)[:entries], spare.tie[:entries]
-        pack.split_weights(bits, high, middle)
-        del columns["weight"]
-        columns |= {"weight_high": high, "weight_middle": middle}
-    return columns
+    return columns | pack_weights(columns.pop("weight"), spare.neighbour.view(np.uint32), spare.tie)
+
+
+def pack_weights(
+    weight: NDArray[np.float64], high: NDArray[np.uint32], middle: NDArray[np.uint16]
+) -> dict[str, NDArray[Any]]:
+    """Weights as they go to disk: cut in two, in the room given, where all lack the lowest bits."""
+    bits = weight.view(np.uint64)
+    if pack.low_bits(bits):
+        return {"weight": weight}
+    high, middle = high[: len(weight)], middle[: len(weight)]
+    pack.split_weights(bits, high, middle)
+    return {"weight_high": high, "weight_middle": middle}
 
 
 def load_column(
