@@ -1,13 +1,18 @@
 """Exact hierarchical agglomerative clustering of large sparse graphs."""
 
-from dask_rac import datasets
-from dask_rac.api import cluster, resume
-from dask_rac.api import open_run as open
-from dask_rac.api import plan_run as plan
-from dask_rac.audit import AuditError, AuditReport
-from dask_rac.clustering import Clustering, StoredClustering
-from dask_rac.config import Event
-from dask_rac.errors import DamagedStoreError, InputError, ResourceError, StoreError, StoreInUseError
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from dask_rac import datasets
+    from dask_rac.api import cluster, resume
+    from dask_rac.api import open_run as open
+    from dask_rac.api import plan_run as plan
+    from dask_rac.audit import AuditError, AuditReport
+    from dask_rac.clustering import Clustering, StoredClustering
+    from dask_rac.config import Event
+    from dask_rac.conversion import ingest
+    from dask_rac.errors import DamagedStoreError, InputError, ResourceError, StoreError, StoreInUseError
 
 __version__ = "0.1.0"
 
@@ -24,7 +29,34 @@ __all__ = [
     "StoredClustering",
     "cluster",
     "datasets",
+    "ingest",
     "open",
     "plan",
     "resume",
 ]
+
+_HOMES = {
+    "api": {"cluster": "cluster", "open": "open_run", "plan": "plan_run", "resume": "resume"},
+    "audit": {"AuditError": "AuditError", "AuditReport": "AuditReport"},
+    "clustering": {"Clustering": "Clustering", "StoredClustering": "StoredClustering"},
+    "config": {"Event": "Event"},
+    "conversion": {"ingest": "ingest"},
+    "errors": {
+        name: name for name in ("DamagedStoreError", "InputError", "ResourceError", "StoreError", "StoreInUseError")
+    },
+}
+
+
+def __getattr__(name: str) -> Any:
+    """A public name, from its module, which is imported now: `dask-rac --help` needs none of them."""
+    if name == "datasets":
+        return import_module("dask_rac.datasets")
+    for module, names in _HOMES.items():
+        if name in names:
+            value = globals()[name] = getattr(import_module(f"dask_rac.{module}"), names[name])
+            return value
+    raise AttributeError(f"module 'dask_rac' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from contextlib import AbstractContextManager, nullcontext
 from os import PathLike
 from typing import Any, overload
 
@@ -11,10 +10,11 @@ from dask_rac import driver
 from dask_rac.checks import check_missing
 from dask_rac.clustering import Clustering, StoredClustering
 from dask_rac.config import Event, Progress, checked_settings
+from dask_rac.defaults import setting
 from dask_rac.edges import load_graph
 from dask_rac.errors import InputError
-from dask_rac.plan import Plan
-from dask_rac.progress import LineProgress, TerminalProgress, on_terminal
+from dask_rac.planner import Plan
+from dask_rac.progress import watcher
 from dask_rac.session import PlanOptions, RunOptions, open_result, plan_stored, resume_run, stored_cluster
 
 
@@ -113,7 +113,8 @@ def cluster(
         What the arrays of the run may use, such as "6GB", in all processes together; the interpreter and its libraries,
         some 0.3 GB a process, come on top. Half of what there is by default. For `store=`.
     shards : int, optional
-        Into how many shards the graph is cut at first. By default as few as `memory` allows. For `store=`.
+        Into how many shards the graph is cut at first. By default as few as `memory` allows. For `store=`. Defaults of
+        this and of `memory` may be set in Dask's configuration, as `rac.shards` and `rac.memory`.
     client : distributed.Client, optional
         Where to run. By default the current client, else the threads of this process. For `store=`.
 
@@ -133,12 +134,13 @@ def cluster(
     """
     settings = checked_settings(linkage, missing, weights, max_height, duplicates, finisher)
     if store is not None:
-        with _watcher(progress) as report:
-            return stored_cluster(edges, settings, RunOptions(n_nodes, memory, shards, client, store), report)
+        options = RunOptions(n_nodes, setting("memory", memory), setting("shards", shards), client, store)
+        with watcher(progress) as report:
+            return stored_cluster(edges, settings, options, report)
     for name, value in (("memory", memory), ("shards", shards), ("client", client)):
         if value is not None:
             raise InputError(f"{name}= is for runs through the disk: give store= as well, or leave it out")
-    with driver.new_team() as team, _watcher(progress) as report:
+    with driver.new_team() as team, watcher(progress) as report:
         report(Event("compile"))
         driver.compile_kernels("int32")
         report(Event("load"))
@@ -187,8 +189,9 @@ def plan_run(
         If it does not fit; it says which setting would.
     """
     settings = checked_settings(linkage, missing, weights, None, "error", True)
-    with _watcher(progress) as report:
-        return plan_stored(edges, settings, PlanOptions(n_nodes, memory, shards, client), report)
+    options = PlanOptions(n_nodes, setting("memory", memory), setting("shards", shards), client)
+    with watcher(progress) as report:
+        return plan_stored(edges, settings, options, report)
 
 
 def resume(
@@ -223,8 +226,8 @@ def resume(
     InputError
         If the edges have changed since the run began.
     """
-    with _watcher(progress) as report:
-        return resume_run(store, memory, client, report)
+    with watcher(progress) as report:
+        return resume_run(store, setting("memory", memory), client, report)
 
 
 def open_run(store: str | PathLike[str], *, progress: Progress | bool | None = None) -> StoredClustering:
@@ -241,18 +244,5 @@ def open_run(store: str | PathLike[str], *, progress: Progress | bool | None = N
     -------
     StoredClustering
     """
-    with _watcher(progress) as report:
+    with watcher(progress) as report:
         return open_result(store, report)
-
-
-def _watcher(progress: Progress | bool | None) -> AbstractContextManager[Progress]:
-    """Whom to tell what happens."""
-    if callable(progress):
-        return nullcontext(progress)
-    if progress is not None and not isinstance(progress, bool):
-        raise InputError(f"progress={progress!r} is neither True nor False nor a function")
-    if progress and not on_terminal():
-        return LineProgress()
-    if progress or (progress is None and on_terminal()):
-        return TerminalProgress()
-    return nullcontext(lambda _: None)

@@ -92,7 +92,18 @@ class Event:
     """What a run is doing, for whoever watches."""
 
     stage: Literal[
-        "compile", "load", "scan", "ingest", "rounds", "tasks", "round", "rest", "finisher", "verify", "cut", "done"
+        "generate",
+        "compile",
+        "load",
+        "scan",
+        "ingest",
+        "rounds",
+        "tasks",
+        "round",
+        "rest",
+        "finisher",
+        "verify",
+        "done",
     ]
     """What begins now; for "round", what has just ended; for "tasks", what is under way."""
     n_nodes: int = 0
@@ -102,7 +113,7 @@ class Event:
     record: RoundRecord | None = None
     """The round that has just ended."""
     done: int = 0
-    """Tasks done of the step under way, out of core."""
+    """Tasks done of the step under way, out of core; for "load", rows read so far."""
     total: int = 0
     """Tasks of the step under way."""
     seconds: float = 0.0

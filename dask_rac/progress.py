@@ -2,14 +2,20 @@
 
 import sys
 import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from types import TracebackType
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Column
 
 from dask_rac.config import Event
+from dask_rac.config import Progress as Sink
+from dask_rac.errors import InputError
 
 TEXTS = {
+    "generate": "writing edges",
     "compile": "compiling kernels (once after installation)",
     "load": "reading edges",
     "scan": "checking edges",
@@ -19,6 +25,7 @@ TEXTS = {
     "finisher": "finisher",
     "verify": "recomputing heights",
 }
+COUNTED = ("generate", "verify")  # told piece by piece
 QUIET_SECONDS = 10  # between two lines about tasks
 
 
@@ -33,8 +40,10 @@ class Describer:
         """One line for what is going on."""
         if event.stage == "tasks":
             return f"{self._stage}, task {event.done} of {event.total}{self._left}"
-        if event.stage == "verify":
-            return f"{TEXTS['verify']}, piece {event.done} of {event.total}"
+        if event.stage in COUNTED:
+            return f"{TEXTS[event.stage]}, piece {event.done} of {event.total}"
+        if event.stage == "load" and event.done:
+            return f"{TEXTS['load']}, {event.done:,} so far"
         record = event.record
         if record is None:
             self._stage, self._left = TEXTS.get(event.stage, event.stage), ""
@@ -60,11 +69,12 @@ class TerminalProgress:
     def __init__(self) -> None:
         self._describe = Describer()
         self._bar = Progress(
-            TextColumn("dask_rac: {task.description}"),
-            BarColumn(),
+            TextColumn("dask_rac: {task.description}", table_column=Column(ratio=1, no_wrap=True, overflow="ellipsis")),
+            BarColumn(bar_width=16),
             TimeElapsedColumn(),
             console=Console(file=sys.stderr),
             transient=True,
+            expand=True,
         )
         self._task = self._bar.add_task("starting", total=None)
 
@@ -79,36 +89,47 @@ class TerminalProgress:
 
     def __call__(self, event: Event) -> None:
         """Show an event."""
-        if event.stage == "verify":
+        if event.stage in COUNTED:
             self._bar.update(self._task, total=event.total, completed=event.done)
         elif event.n_nodes:
             self._bar.update(self._task, total=event.n_nodes - 1, completed=event.merges)
         self._bar.update(self._task, description=self._describe(event))
 
 
+def write_line(text: str) -> None:
+    """A line on standard error."""
+    sys.stderr.write(f"dask_rac: {text}\n")
+    sys.stderr.flush()
+
+
 class LineProgress:
     """A line for each stage and round, and now and then one in between."""
 
-    def __init__(self) -> None:
-        self._describe = Describer()
+    def __init__(self, write: Callable[[str], None] = write_line) -> None:
+        self._describe, self._write = Describer(), write
         self._last = 0.0
-
-    def __enter__(self) -> "LineProgress":
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        sys.stderr.flush()
 
     def __call__(self, event: Event) -> None:
         """Write an event."""
         text = self._describe(event)
-        often = event.stage in ("tasks", "verify")
+        often = event.stage in ("tasks", *COUNTED) or (event.stage == "load" and event.done)
         if often and time.monotonic() - self._last < QUIET_SECONDS:
             return
         self._last = time.monotonic()
-        sys.stderr.write(f"dask_rac: {text}\n")
+        self._write(text)
+
+
+def watcher(progress: Sink | bool | None) -> AbstractContextManager[Sink]:
+    """Whom to tell what happens, by what the user gave as `progress`."""
+    if callable(progress):
+        return nullcontext(progress)
+    if progress is not None and not isinstance(progress, bool):
+        raise InputError(f"progress={progress!r} is neither True nor False nor a function")
+    if progress and not on_terminal():
+        return nullcontext(LineProgress())
+    if progress or (progress is None and on_terminal()):
+        return TerminalProgress()
+    return nullcontext(lambda _: None)
 
 
 def on_terminal() -> bool:

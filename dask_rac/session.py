@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import sys
 import uuid
 import warnings
 from collections.abc import Iterator
@@ -23,9 +22,10 @@ from dask_rac.edges import Graph, load_graph, require_columns
 from dask_rac.errors import DamagedStoreError, InputError, ResourceError, StoppedError, StoreError
 from dask_rac.graphs import forest_graph, round_graph, scan_graph, spool_graph
 from dask_rac.outcome import Outcome, check_fingerprint
-from dask_rac.plan import (
+from dask_rac.planner import (
     REST_COPIES,
     REST_VECTORS,
+    Budget,
     Plan,
     Sizes,
     projected_disk,
@@ -62,6 +62,17 @@ class RunOptions(PlanOptions):
     store: str | PathLike[str]
 
 
+@dataclass(frozen=True)
+class Expected:
+    """Edges as far as a plan must know them; they need not be there yet."""
+
+    nodes: int
+    rows: int
+    weights: str
+    """dtype."""
+    bytes: int
+
+
 def stored_cluster(edges: Any, settings: Settings, options: RunOptions, report: Progress) -> StoredClustering:
     """Begin a run in a new store, and bring it to its end."""
     _check_options(options)
@@ -71,7 +82,7 @@ def stored_cluster(edges: Any, settings: Settings, options: RunOptions, report: 
     driver.compile_kernels("int32")
     given = _open_input(edges, options.n_nodes, settings)
     with _new_store(store) as undo, store.locked() as held:
-        scheduler.check(store)
+        scheduler.check(store, given if isinstance(given, EdgeSource) else None)
         header = _header(given, settings, options)
         _begin_store(store, header)
         undo.append(manifests.HEADER)
@@ -127,7 +138,7 @@ def _go_on(run: StoredRun) -> list[Manifest]:
         )
     run.report(Event("compile"))
     driver.compile_kernels("int32")
-    run.scheduler.check(store)
+    run.scheduler.check(store, source if not run.chain else None)
     run.clean_attempt()
     try:
         run.go(source)
@@ -146,29 +157,27 @@ def plan_stored(edges: Any, settings: Settings, options: PlanOptions, report: Pr
         raise InputError("plan() is for edges on disk: give the path of a Parquet file or folder, or of a Zarr group")
     source = open_edges(edges)
     nodes = options.n_nodes if options.n_nodes is not None else _count_nodes(source, settings, scheduler, report)
-    sizes = Sizes.of(settings, nodes, source.rows, source.weight_dtype)
-    room = shard_entries(sizes, nodes, source.rows, budget, options.shards)
-    if options.shards is None and rest_fits(sizes, nodes, 2 * source.rows, budget):
-        shards, entries = 1, 2 * source.rows
+    return plan_sizes(Expected(nodes, source.rows, source.weight_dtype, source.bytes), settings, options.shards, budget)
+
+
+def plan_sizes(given: Expected, settings: Settings, asked: int | None, budget: Budget) -> Plan:
+    """What a run on edges of this size would take, `asked` the shards that were asked for."""
+    nodes, rows = given.nodes, given.rows
+    sizes = Sizes.of(settings, nodes, rows, given.weights)
+    room = shard_entries(sizes, nodes, rows, budget, asked)
+    if asked is None and rest_fits(sizes, nodes, 2 * rows, budget):
+        shards, entries = 1, 2 * rows
         memory = int(REST_COPIES * sizes.entry * entries) + REST_VECTORS * nodes
     else:
-        shards, entries = max(1, -(-2 * source.rows // room)), min(room, 2 * source.rows)
+        shards, entries = max(1, -(-2 * rows // room)), min(room, 2 * rows)
         memory = projected_memory(sizes, nodes, entries, budget)
-    header = Header(settings, source.name, "", source.weight_dtype, nodes, options.shards, {})
-    job = step_job(Folder("."), header, nodes, source.rows, room, 1)
-    names = [ShardRecord(f"rounds/00000/shard-{k:05d}", 0, nodes, 2 * source.rows, ()) for k in range(shards)]
-    state = State(0, nodes, 2 * source.rows, tuple(names))
-    return Plan(
-        nodes,
-        source.rows,
-        shards,
-        sizes.entry * entries,
-        memory,
-        budget,
-        projected_disk(sizes, nodes, source.rows),
-        source.bytes,
-        (forest_graph if settings.linkage == "single" else round_graph)(job, state),
-    )
+    header = Header(settings, "", "", given.weights, nodes, asked, {})
+    job = step_job(Folder("."), header, nodes, rows, room, 1)
+    names = [ShardRecord(f"rounds/00000/shard-{k:05d}", 0, nodes, 2 * rows, ()) for k in range(shards)]
+    state = State(0, nodes, 2 * rows, tuple(names))
+    graph = (forest_graph if settings.linkage == "single" else round_graph)(job, state)
+    disk = projected_disk(sizes, nodes, rows)
+    return Plan(nodes, rows, shards, sizes.entry * entries, memory, budget, disk, given.bytes, graph)
 
 
 def _count_nodes(source: EdgeSource, settings: Settings, scheduler: Scheduler, report: Progress) -> int:
@@ -302,8 +311,8 @@ def _resumable(store: Folder) -> Iterator[None]:
     """Say how to go on when somebody stops the run."""
     try:
         yield
-    except KeyboardInterrupt:
-        sys.stderr.write(f"\ndask_rac: stopped; go on with dask_rac.resume({store.url!r})\n")
+    except KeyboardInterrupt as stopped:
+        stopped.add_note(f"go on with dask_rac.resume({store.url!r})")
         raise
 
 

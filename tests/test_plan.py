@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 import dask_rac
 from dask_rac.config import checked_settings
-from dask_rac.plan import Budget, Sizes, shard_entries
+from dask_rac.planner import Budget, Sizes, shard_entries
 from dask_rac.store.files import Folder
 from tests.test_stored import PlugPulledError, quick_folder, steps_of, stop_after, write_parquet
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -64,14 +64,19 @@ class Plan:
         return self.graph.visualize(*arguments, **keywords)
 
     def __repr__(self) -> str:
-        facts = ", ".join(f"{name}={value}" for name, value in self._facts().items())
+        facts = ", ".join(f"{name}={value}" for name, value in self.facts().items())
         return f"<Plan: {facts}>"
 
     def _repr_html_(self) -> str:
-        return facts_table("dask_rac.Plan", self._facts())
+        return facts_table("dask_rac.Plan", self.facts())
 
-    def _facts(self) -> dict[str, str]:
-        """What both representations tell."""
+    def to_json(self) -> dict[str, Any]:
+        """The numbers, for other programs."""
+        known = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "graph"}
+        return {**known, "budget": asdict(self.budget), "tasks": len(self.graph.tasks)}
+
+    def facts(self) -> dict[str, str]:
+        """What it is in a few words, by name."""
         return {
             "nodes": f"{self.nodes:,}",
             "edges": f"{self.edges:,}",
