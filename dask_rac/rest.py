@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass
+from time import monotonic
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,7 @@ from dask_rac.store.manifest import State
 from dask_rac.store.tables import TableRecord
 
 PART_MERGES = 4_000_000  # a file
+STATISTICS_SECONDS = 1  # between two on an object store, where each is a request
 
 listeners: dict[str, Progress] = {}
 """Who wants to know of the rounds in this process, by the URL of the store."""
@@ -59,11 +61,14 @@ def finish_rest(job: Job, state: State, merged: int, pays: bool, finisher_edges:
 
 def reporter(job: Job) -> Progress:
     """Leaves the statistics of each round in the store, and tells who listens in this process."""
-    listener = listeners.get(job.url)
+    listener, store = listeners.get(job.url), job.store
+    written = 0.0
 
     def report(event: Event) -> None:
-        if event.record is not None:
-            write_statistics(job.store, event.record)
+        nonlocal written
+        if event.record is not None and (store.local or monotonic() - written > STATISTICS_SECONDS):
+            write_statistics(store, event.record)
+            written = monotonic()
         if listener is not None:
             listener(event)
 

@@ -22,7 +22,7 @@ from dask_rac.errors import DamagedStoreError, InputError, ResourceError, Stoppe
 from dask_rac.graphs import Graph as TaskGraph
 from dask_rac.graphs import intake_graph, round_graph, scan_graph, single_task
 from dask_rac.intake import Built, Routed, Scanned, lay_out, save_rows
-from dask_rac.plan import (
+from dask_rac.planner import (
     Budget,
     Sizes,
     finisher_room,
@@ -274,7 +274,7 @@ class StoredRun:
             traffic=self.traffic,
         )
         self.phases, self.traffic = {}, {}
-        if monotonic() - self._durable > DURABLE_SECONDS or step.state is None:
+        if self.store.local and (monotonic() - self._durable > DURABLE_SECONDS or step.state is None):
             for name in manifests.file_names(step):
                 if self.store.exists(name):
                     self.store.sync(name)

@@ -59,20 +59,20 @@ def clean_store(store: Folder, chain: Sequence[Manifest], kept: int, everything:
     states = [manifest.state for manifest in chain[len(chain) - kept :] if manifest.state]
     groups = {name for state in states for name in (*(shard.name for shard in state.shards), state.component)}
     groups |= {name for state in states for name in state.tree}
-    committed = f"{len(chain):05d}"
-    for folder in ("rounds", "tree"):
+    committed, present = f"{len(chain):05d}", store.names()
+    for folder in {"rounds", "tree"}.intersection(present):
         for attempt in store.names(folder):
             if attempt >= committed and not everything:
                 continue
             inside = {f"{folder}/{attempt}/{name}" for name in store.names(f"{folder}/{attempt}")}
             for name in inside - groups if inside & groups else [f"{folder}/{attempt}"]:
                 store.remove(name)
-    for name in store.names("merges"):
+    for name in store.names("merges") if "merges" in present else ():
         if f"merges/{name}" not in tables and (name < committed or everything):
             store.remove(f"merges/{name}")
-    if chain:
+    if chain and "input" in present:
         store.remove("input")
-    for folder in ("", manifests.STEPS, "statistics"):
+    for folder in ("", manifests.STEPS, "statistics") if store.local else ():  # objects appear whole
         for name in store.names(folder):
             if name.endswith(UNFINISHED):
                 store.remove(f"{folder}/{name}".lstrip("/"))

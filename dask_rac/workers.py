@@ -6,6 +6,7 @@ import importlib.metadata
 import os
 import uuid
 from collections.abc import Callable, Sequence
+from importlib.metadata import PackageNotFoundError
 from time import monotonic, sleep
 from typing import Any, Protocol
 
@@ -16,10 +17,12 @@ from distributed import Client, KilledWorker, default_client
 from distributed.system import MEMORY_LIMIT
 
 from dask_rac.driver import new_team
-from dask_rac.errors import InputError, ResourceError, StoppedError
+from dask_rac.errors import InputError, ResourceError, StoppedError, StoreError
 from dask_rac.graphs import Graph
-from dask_rac.plan import Budget
+from dask_rac.planner import Budget
+from dask_rac.store.edges import EdgeSource
 from dask_rac.store.files import Folder
+from dask_rac.store.urls import masked
 
 POLL_SECONDS = 0.01
 FETCH_SECONDS = 5  # for a receipt
@@ -43,8 +46,8 @@ class Scheduler(Protocol):
     def compute(self, graph: Graph, watch: Watch) -> Results:
         """What the tasks of a graph return."""
 
-    def check(self, store: Folder) -> None:
-        """Raise unless a run can begin."""
+    def check(self, store: Folder, edges: EdgeSource | None = None) -> None:
+        """Raise unless a run can begin, where edges on disk are still to be read if given."""
 
 
 def chosen(client: Any) -> Scheduler:
@@ -83,7 +86,7 @@ class Threads:
         """What a run may use: half of the machine unless told otherwise."""
         return Budget(memory_bytes(memory, int(SHARE * MEMORY_LIMIT)), 1, self.threads)
 
-    def check(self, store: Folder) -> None:
+    def check(self, store: Folder, edges: EdgeSource | None = None) -> None:
         """Nothing has to be checked."""
 
     def compute(self, graph: Graph, watch: Watch) -> Results:
@@ -106,11 +109,13 @@ class Workers:
         self.client = client
         self.patience = dask.utils.parse_timedelta(dask.config.get("distributed.comm.timeouts.connect", "30s"))
 
-    def check(self, store: Folder) -> None:
-        """Raise unless there are workers, with our versions, that see the store."""
+    def check(self, store: Folder, edges: EdgeSource | None = None) -> None:
+        """Raise unless there are workers, with our versions, that see the store, and the edges if given."""
         self._await_workers()
         self._check_versions()
         self._check_store(store)
+        if edges is not None:
+            self._check_edges(edges)
 
     def budget(self, memory: str | float | None) -> Budget:
         """What a run may use: half of the smallest worker's memory on each of them, unless told otherwise."""
@@ -173,7 +178,7 @@ class Workers:
     def _check_versions(self) -> None:
         """Raise unless every worker has what we have."""
         ours = versions()
-        for address, theirs in self.client.run(versions).items():
+        for address, theirs in self._ask(versions).items():
             for package, version in ours.items():
                 if theirs.get(package) != version:
                     raise ResourceError(
@@ -186,7 +191,7 @@ class Workers:
         probe = f"probe-{uuid.uuid4().hex[:8]}"
         store.write(probe, b"dask_rac")
         try:
-            for address, seen in self.client.run(_sees, store.url, probe).items():
+            for address, seen in self._ask(_sees, store.url, probe).items():
                 if not seen:
                     raise ResourceError(
                         f"worker {address} does not see {store.url}: use a folder that all machines share, or an "
@@ -194,6 +199,25 @@ class Workers:
                     )
         finally:
             store.remove(probe)
+
+    def _check_edges(self, edges: EdgeSource) -> None:
+        """Raise unless every worker finds the files that we found."""
+        for address, seen in self._ask(EdgeSource.reachable, edges).items():
+            if not seen:
+                raise ResourceError(
+                    f"worker {address} does not see {edges.name}, or not the same files: put the edges where all "
+                    "machines find them by this name, or on an object store"
+                )
+
+    def _ask(self, question: Callable[..., Any], *arguments: Any) -> dict[str, Any]:
+        """What every worker answers; those that leave meanwhile do not count."""
+        answers: dict[str, Any] = self.client.run(question, *arguments, on_error="return")
+        failed = {address: answer for address, answer in answers.items() if isinstance(answer, BaseException)}
+        if failed:
+            present = self.client.scheduler_info(n_workers=-1)["workers"]
+            for address in failed.keys() & present.keys():
+                raise ResourceError(_failure(address, failed[address])) from None
+        return {address: answer for address, answer in answers.items() if address not in failed}
 
 
 def _by_layer(graph: Graph, results: Sequence[Any]) -> Results:
@@ -211,6 +235,15 @@ def _sees(url: str, probe: str) -> bool:
     """Whether this process can read a file of the store, and write there."""
     store = Folder(url)
     return store.exists(probe) and (not store.local or os.access(store.path, os.W_OK))
+
+
+def _failure(address: str, error: BaseException) -> str:
+    """What to say of a worker that cannot answer."""
+    if isinstance(error, InputError | StoreError):
+        return f"worker {address}: {error}"
+    if isinstance(error, ImportError | PackageNotFoundError) or "ModuleNotFoundError" in str(error):
+        return f"worker {address} has no dask_rac like ours ({error}): install the same versions everywhere"
+    return f"worker {address} fails ({type(error).__name__}: {masked(str(error))}): see its log, and start it anew"
 
 
 def _no_workers(patience: float) -> str:

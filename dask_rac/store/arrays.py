@@ -4,6 +4,9 @@ Each array is one Zarr shard, a single file, of inner chunks that carry a crc32c
 `sharding_indexed` over `bytes` and `crc32c`, and any Zarr reads. It is written here because a run writes hundreds of
 gigabytes in arrays of any length: zarr takes 8 ms and a copy for each, this a tenth of a millisecond and none.
 A range of an array is one read; damage is found in whatever is read.
+
+On an object store every file is a request. There the metadata of all arrays lies in that of their group, which Zarr
+calls consolidated; a store that is copied from a disk or to one is read all the same.
 """
 
 from __future__ import annotations
@@ -12,6 +15,7 @@ import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from hashlib import sha256
 from typing import Any
 
@@ -25,9 +29,12 @@ from dask_rac.store.files import FileRecord, Folder
 CHUNK = 65_536  # items of an inner chunk: what a range is rounded to when it is read
 CHECKSUM = 4  # bytes
 BATCH = 128  # chunks given to one system call
+REQUEST = 2**25  # bytes, about, asked of an object store at a time
+GROUPS = 1_024  # far away, whose metadata each process keeps
 
 _LITTLE: dict[str, Any] = {"name": "bytes", "configuration": {"endian": "little"}}
 _CHECKED = [_LITTLE, {"name": "crc32c"}]
+_UNREADABLE = ValueError, LookupError, TypeError, ArithmeticError, AttributeError
 _GROUP = {"zarr_format": 3, "node_type": "group", "attributes": {}}
 
 
@@ -49,20 +56,30 @@ class ArrayLayout:
         """Bytes from one chunk to the next."""
         return self.chunk * self.dtype.itemsize + CHECKSUM
 
+    def batch(self, local: bool) -> int:
+        """Chunks to read at a time."""
+        return BATCH if local else max(1, REQUEST // self.stride)
+
 
 def write_group(folder: Folder, name: str, arrays: Mapping[str, NDArray[Any]], chunk: int = CHUNK) -> list[FileRecord]:
     """Write arrays as a new Zarr group."""
-    if folder.local:
-        os.makedirs(folder.at(name))
-    _put(folder, f"{name}/zarr.json", [json.dumps(_GROUP).encode()])
-    return [_write_array(folder, f"{name}/{key}", array, chunk) for key, array in arrays.items()]
+    layouts = {key: _new_layout(array, chunk) for key, array in arrays.items()}
+    if not folder.local:
+        folder.write(f"{name}/zarr.json", _consolidated(layouts))
+        return [_write_array(folder, f"{name}/{key}", arrays[key], layout) for key, layout in layouts.items()]
+    metadata = {f"{name}/zarr.json": json.dumps(_GROUP).encode()}
+    metadata |= {f"{name}/{key}/zarr.json": _metadata(layout) for key, layout in layouts.items()}
+    for file, data in metadata.items():
+        os.makedirs(os.path.dirname(folder.at(file)))
+        _put(folder, file, [data])
+    return [_write_array(folder, f"{name}/{key}", arrays[key], layout) for key, layout in layouts.items()]
 
 
 def read_array(
     folder: Folder, name: str, start: int = 0, stop: int | None = None, out: NDArray[Any] | None = None
 ) -> NDArray[Any]:
     """Items `start` to `stop` of an array, checked; into `out` if given."""
-    layout = _layout(folder, name)
+    layout = _known_layout(folder, name)
     stop = layout.items if stop is None else stop
     if out is None:
         out = np.empty(stop - start, layout.dtype)
@@ -76,12 +93,17 @@ def read_array(
 
 def array_dtype(folder: Folder, name: str) -> np.dtype[Any]:
     """The dtype of an array."""
-    return _layout(folder, name).dtype
+    return _known_layout(folder, name).dtype
 
 
 def check_group(folder: Folder, name: str) -> None:
     """Raise unless the metadata of a group is what was written."""
-    if not folder.exists(f"{name}/zarr.json") or folder.read(f"{name}/zarr.json") != json.dumps(_GROUP).encode():
+    layouts = _group_layouts(folder, name)
+    try:
+        data = folder.read(f"{name}/zarr.json")
+    except (FileNotFoundError, NotADirectoryError):
+        data = b""
+    if data != (_consolidated(layouts) if layouts else json.dumps(_GROUP).encode()):
         raise DamagedStoreError(f"{folder.at(name)}/zarr.json is damaged or missing")
 
 
@@ -89,28 +111,29 @@ def check_array(folder: Folder, record: FileRecord) -> None:
     """Raise unless an array is what was written, to the bit."""
     layout = _layout(folder, record.name)
     sums = np.empty(layout.chunks, "<u4")
-    scratch = np.empty(min(layout.chunks, BATCH) * layout.chunk, layout.dtype)
-    for first in range(0, layout.chunks, BATCH):
-        last = min(first + BATCH, layout.chunks)
+    batch = layout.batch(folder.local)
+    scratch = np.empty(min(layout.chunks, batch) * layout.chunk, layout.dtype)
+    for first in range(0, layout.chunks, batch):
+        last = min(first + batch, layout.chunks)
         views = scratch[: (last - first) * layout.chunk].reshape(-1, layout.chunk)
         sums[first:last] = _read_whole(folder, record.name, layout, first, list(views))
     if layout.chunks:
-        end = folder.filesystem.cat_file(folder.at(f"{record.name}/0"), layout.chunks * layout.stride)
+        end = folder.read(f"{record.name}/0", layout.chunks * layout.stride)
         if end != _index(layout):
             raise DamagedStoreError(f"{folder.at(record.name)}/0 is damaged: its index is not what was written")
-    if _digest(_metadata_bytes(folder, record.name), sums) != record.digest:
+    if _digest(_metadata(layout), sums) != record.digest:
         raise DamagedStoreError(f"{folder.at(record.name)} is not what was written: another file was put there")
 
 
-def _write_array(folder: Folder, name: str, array: NDArray[Any], chunk: int) -> FileRecord:
-    """Write one array, its chunks as they lie in memory."""
-    array = np.ascontiguousarray(array)
+def _new_layout(array: NDArray[Any], chunk: int) -> ArrayLayout:
+    """How an array is to lie in its file, with hardly any padding."""
     number = max(1, -(-len(array) // chunk))
-    layout = ArrayLayout(len(array), max(1, -(-len(array) // number)), array.dtype)  # hardly any padding
-    metadata = _metadata(layout)
-    if folder.local:
-        os.makedirs(folder.at(name))
-    _put(folder, f"{name}/zarr.json", [metadata])
+    return ArrayLayout(len(array), max(1, -(-len(array) // number)), array.dtype)
+
+
+def _write_array(folder: Folder, name: str, array: NDArray[Any], layout: ArrayLayout) -> FileRecord:
+    """Write the file of an array, its chunks as they lie in memory."""
+    array, metadata = np.ascontiguousarray(array), _metadata(layout)
     whole = len(array) // layout.chunk
     chunks = list(array[: whole * layout.chunk].reshape(-1, layout.chunk))
     if whole < layout.chunks:
@@ -135,7 +158,7 @@ def _index(layout: ArrayLayout) -> bytes:
 def _put(folder: Folder, name: str, parts: list[Any]) -> None:
     """Write a new file of several buffers."""
     if not folder.local:
-        folder.filesystem.pipe_file(folder.at(name), b"".join(bytes(memoryview(part).cast("B")) for part in parts))
+        folder.write(name, b"".join(memoryview(part).cast("B") for part in parts))
         return
     with open(folder.at(name), "xb", buffering=0) as file:
         for first in range(0, len(parts), 2 * BATCH):
@@ -153,9 +176,9 @@ def _read_chunks(folder: Folder, name: str, layout: ArrayLayout, start: int, out
     stop = start + len(out)
     if start == stop:
         return
-    chunk = layout.chunk
-    for first in range(start // chunk, -(-stop // chunk), BATCH):
-        last = min(first + BATCH, -(-stop // chunk))
+    chunk, batch = layout.chunk, layout.batch(folder.local)
+    for first in range(start // chunk, -(-stop // chunk), batch):
+        last = min(first + batch, -(-stop // chunk))
         views, partial = [], []
         for number in range(first, last):
             lo, hi = number * chunk, (number + 1) * chunk
@@ -182,7 +205,7 @@ def _read_whole(folder: Folder, name: str, layout: ArrayLayout, first: int, view
                 if 0 < found < len(views) * layout.stride:  # a signal may cut a read short
                     found = _fill(parts, os.pread(file.fileno(), len(views) * layout.stride, offset))
         else:
-            found = _fill(parts, folder.filesystem.cat_file(path, offset, offset + len(views) * layout.stride))
+            found = _fill(parts, folder.read(f"{name}/0", offset, offset + len(views) * layout.stride))
     except FileNotFoundError:
         raise DamagedStoreError(f"{path} is missing") from None
     if found != len(views) * layout.stride:
@@ -197,9 +220,8 @@ def _fill(parts: list[NDArray[Any]], data: bytes) -> int:
     """Copy bytes into buffers; returns how many there were."""
     at = 0
     for part in parts:
-        piece = data[at : at + part.nbytes]
-        if len(piece) == part.nbytes:
-            part.view("u1")[:] = np.frombuffer(piece, "u1")
+        if at + part.nbytes <= len(data):
+            part.view("u1")[:] = np.frombuffer(data, "u1", part.nbytes, at)
         at += part.nbytes
     return len(data)
 
@@ -237,26 +259,60 @@ def _metadata(layout: ArrayLayout) -> bytes:
     ).encode()
 
 
+def _consolidated(layouts: Mapping[str, ArrayLayout]) -> bytes:
+    """The metadata of a group with that of its arrays."""
+    arrays = {key: json.loads(_metadata(layout)) for key, layout in layouts.items()}
+    inline = {"kind": "inline", "must_understand": False, "metadata": arrays}
+    return json.dumps(_GROUP | {"consolidated_metadata": inline}).encode()
+
+
+def _known_layout(folder: Folder, name: str) -> ArrayLayout:
+    """How an array lies in its file; far away a group is asked once a process, as no file is ever changed."""
+    if not folder.local:
+        group, _, key = name.rpartition("/")
+        found = _kept_layouts(folder.url, group).get(key)
+        if found is not None:
+            return found
+    return _layout(folder, name)
+
+
+@lru_cache(GROUPS)
+def _kept_layouts(url: str, group: str) -> Mapping[str, ArrayLayout]:
+    """The layouts of all arrays of a group far away."""
+    return _group_layouts(Folder(url), group)
+
+
+def _group_layouts(folder: Folder, group: str) -> Mapping[str, ArrayLayout]:
+    """The layouts that the metadata of a group holds, none if it holds none."""
+    try:
+        arrays = json.loads(folder.read(f"{group}/zarr.json"))["consolidated_metadata"]["metadata"]
+        return {key: _parsed(json.dumps(metadata).encode()) for key, metadata in arrays.items()}
+    except (FileNotFoundError, NotADirectoryError, *_UNREADABLE):
+        return {}
+
+
 def _layout(folder: Folder, name: str) -> ArrayLayout:
     """How an array lies in its file."""
-    data = _metadata_bytes(folder, name)
+    group, _, key = name.rpartition("/")
     try:
-        metadata = json.loads(data)
-        chunk = metadata["codecs"][0]["configuration"]["chunk_shape"][0]
-        layout = ArrayLayout(int(metadata["shape"][0]), int(chunk), np.dtype(metadata["data_type"]))
-        if _metadata(layout) != data:  # nothing else was ever written
-            raise ValueError
-        return layout
-    except (ValueError, LookupError, TypeError, ArithmeticError):
+        return _parsed(folder.read(f"{name}/zarr.json"))
+    except (FileNotFoundError, NotADirectoryError):
+        found = _group_layouts(folder, group).get(key)
+    except _UNREADABLE:
         raise DamagedStoreError(f"{folder.at(name)}/zarr.json is damaged") from None
+    if found is None:
+        raise DamagedStoreError(f"{folder.at(name)}/zarr.json is missing")
+    return found
 
 
-def _metadata_bytes(folder: Folder, name: str) -> bytes:
-    """The metadata of an array as it is on disk."""
-    try:
-        return folder.read(f"{name}/zarr.json")
-    except FileNotFoundError:
-        raise DamagedStoreError(f"{folder.at(name)}/zarr.json is missing") from None
+def _parsed(data: bytes) -> ArrayLayout:
+    """What the metadata of an array says."""
+    metadata = json.loads(data)
+    chunk = metadata["codecs"][0]["configuration"]["chunk_shape"][0]
+    layout = ArrayLayout(int(metadata["shape"][0]), int(chunk), np.dtype(metadata["data_type"]))
+    if _metadata(layout) != data:  # nothing else was ever written
+        raise ValueError("not as it was written")
+    return layout
 
 
 def _digest(metadata: bytes, sums: NDArray[Any]) -> str:

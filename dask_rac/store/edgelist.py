@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import os
 import shutil
+import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import fsspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from fsspec.implementations.local import LocalFileSystem
 from numpy.typing import NDArray
 
 from dask_rac.config import EDGE_COLUMNS
-from dask_rac.errors import InputError
+from dask_rac.errors import InputError, ResourceError
+from dask_rac.store.edges import INCOMPLETE
+from dask_rac.store.files import Folder
 
 GROUP_OVERHEAD = 16_384  # bytes, more than the headers and statistics of a row group
 
@@ -27,27 +28,31 @@ GROUP_OVERHEAD = 16_384  # bytes, more than the headers and statistics of a row 
 class NewFolder:
     """A folder that is being written."""
 
-    filesystem: Any
-    path: str
+    folder: Folder
 
     def write(self, file: str, groups: Iterable[Sequence[NDArray[Any]]]) -> None:
         """Write a file, a row group for each three columns; when the next are asked for, they may be written over."""
-        writer: pq.ParquetWriter | None = None
-        try:
-            for columns in groups:
-                table = _to_table(columns)
-                writer = writer or pq.ParquetWriter(
-                    f"{self.path}/{file}",
-                    table.schema,
-                    filesystem=self.filesystem,
-                    compression="none",
-                    use_dictionary=False,
-                    write_page_checksum=True,
-                )
-                writer.write_table(table, row_group_size=len(table))
-        finally:
-            if writer is not None:
-                writer.close()
+        if self.folder.local:
+            _write_groups(self.folder.at(file), groups)
+        else:
+            buffer = pa.BufferOutputStream()
+            _write_groups(buffer, groups)
+            self.folder.write(file, buffer.getvalue().to_pybytes())
+
+
+def _write_groups(where: Any, groups: Iterable[Sequence[NDArray[Any]]]) -> None:
+    """Write row groups as they come."""
+    writer: pq.ParquetWriter | None = None
+    try:
+        for columns in groups:
+            table = _to_table(columns)
+            writer = writer or pq.ParquetWriter(
+                where, table.schema, compression="none", use_dictionary=False, write_page_checksum=True
+            )
+            writer.write_table(table, row_group_size=len(table))
+    finally:
+        if writer is not None:
+            writer.close()
 
 
 def edges_size(edges: int, groups: int, ids: np.dtype[Any]) -> int:
@@ -57,47 +62,76 @@ def edges_size(edges: int, groups: int, ids: np.dtype[Any]) -> int:
 
 @contextmanager
 def new_folder(store: str | os.PathLike[str], size: int) -> Iterator[NewFolder]:
-    """A folder for `size` bytes: named `store` when all went well, deleted when not, `store`.partial till then."""
-    filesystem, path = _locate(store)
-    partial = f"{path}.partial"
+    """A folder for `size` bytes, which is there when all went well, and deleted when not.
+
+    On a local disk it is `store`.partial till then. To rename on an object store is to copy, so that there files get
+    their names at once, and another one, `_incomplete`, says that more are to come.
+    """
+    target = _locate(store)
+    with _new_local(target, size) if target.local else _new_remote(target) as folder:
+        yield NewFolder(folder)
+
+
+@contextmanager
+def _new_local(target: Folder, size: int) -> Iterator[Folder]:
+    """A folder beside `target`, renamed at the end."""
+    partial = Folder(f"{target.path}.partial")
     try:
-        _refuse_taken(filesystem, path, partial)
-        if isinstance(filesystem, LocalFileSystem):
-            _refuse_small(path, size)
-        filesystem.makedirs(partial, exist_ok=False)
+        _refuse_taken(target.path, partial.path)
+        _refuse_small(target.path, size)
+        os.makedirs(partial.path)
     except OSError as error:
-        raise InputError(f"{store} cannot be written: {error}; give a folder that can be made") from error
+        raise InputError(f"{target.path} cannot be written: {error}; give a folder that can be made") from error
     try:
-        yield NewFolder(filesystem, partial)
+        yield partial
     except BaseException:
-        filesystem.rm(partial, recursive=True)
+        partial.remove("")
         raise
-    _rename(filesystem, partial, path)
+    try:
+        os.replace(partial.path, target.path)
+    except OSError as error:
+        raise InputError(f"{partial.path} is complete but cannot be renamed: {error}; rename it") from error
 
 
-def _locate(store: str | os.PathLike[str]) -> tuple[Any, str]:
-    """The file system and the path on it; links on a local one are followed."""
+@contextmanager
+def _new_remote(target: Folder) -> Iterator[Folder]:
+    """A folder that says of itself that it is not complete, until the end."""
+    if target.is_file():
+        raise InputError(f"{target.url} is a file: give the path of a folder to be made")
+    present = target.names()
+    if INCOMPLETE in present or (not present and not target.create(INCOMPLETE, uuid.uuid4().bytes)):
+        raise InputError(
+            f"{target.url} is left of a run that was killed, or of one at work: delete it or give another path"
+        )
+    if present:
+        raise InputError(f"{target.url} exists and is not empty: delete it or give another path")
+    try:
+        yield target
+    except BaseException:
+        target.remove("")
+        raise
+    target.remove(INCOMPLETE)
+
+
+def _locate(store: str | os.PathLike[str]) -> Folder:
+    """The folder to be made; links on a local disk are followed."""
     name = os.fspath(store) if isinstance(store, str | os.PathLike) else None
     if not name or not isinstance(name, str):
         raise InputError(f"store={store!r} is no path: give the path or URL of a folder to be made")
-    try:
-        filesystem, path = fsspec.core.url_to_fs(name)
-    except (ImportError, ValueError) as error:
-        raise InputError(f"{name} cannot be opened: {error}") from error
-    return filesystem, os.path.realpath(path) if isinstance(filesystem, LocalFileSystem) else path
+    folder = Folder(name)
+    return Folder(os.path.realpath(folder.path)) if folder.local else folder
 
 
-def _refuse_taken(filesystem: Any, path: str, partial: str) -> None:
+def _refuse_taken(path: str, partial: str) -> None:
     """Raise if there is something at `path` that a new folder cannot replace, or somebody at work."""
-    filesystem.invalidate_cache()
-    if filesystem.exists(path):
-        if not filesystem.isdir(path):
+    if os.path.exists(path):
+        if not os.path.isdir(path):
             raise InputError(f"{path} is a file: give the path of a folder to be made")
-        if filesystem.ls(path, detail=False):
+        if os.listdir(path):
             raise InputError(f"{path} exists and is not empty: delete it or give another path")
-        if isinstance(filesystem, LocalFileSystem) and (os.path.ismount(path) or Path(path).samefile(os.curdir)):
+        if os.path.ismount(path) or Path(path).samefile(os.curdir):
             raise InputError(f"{path} is mounted or the working folder, and cannot be replaced: give a folder in it")
-    if filesystem.exists(partial):
+    if os.path.exists(partial):
         raise InputError(
             f"{partial} is left of a run that was killed, or of one at work: delete it or give another path"
         )
@@ -108,23 +142,10 @@ def _refuse_small(path: str, size: int) -> None:
     present = next(folder for folder in Path(path).parents if folder.exists())
     free = shutil.disk_usage(present).free
     if size > free:
-        raise InputError(
+        raise ResourceError(
             f"{path} needs {size / 1e9:.1f} GB and {free / 1e9:.1f} GB are free: make room, give a path on another "
             "disk, or fewer nodes"
         )
-
-
-def _rename(filesystem: Any, partial: str, path: str) -> None:
-    """Give a folder its name: at once on a local disk, file by file on object stores."""
-    try:
-        if isinstance(filesystem, LocalFileSystem):
-            os.replace(partial, path)
-        else:
-            if filesystem.exists(path):
-                filesystem.rmdir(path)
-            filesystem.mv(partial, path, recursive=True)
-    except OSError as error:
-        raise InputError(f"{partial} is complete but cannot be renamed: {error}; rename it") from error
 
 
 def _to_table(columns: Sequence[NDArray[Any]]) -> pa.Table:

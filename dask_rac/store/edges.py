@@ -4,23 +4,27 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import lru_cache
 from hashlib import sha256
 from os import PathLike, fspath
 from typing import Any
 
-import fsspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-import zarr
 from numpy.typing import NDArray
 
 from dask_rac.config import EDGE_COLUMNS
 from dask_rac.errors import InputError, Where, plain_row, refuse_nulls
+from dask_rac.store.ranges import opened
+from dask_rac.store.urls import explained, is_local, locate
 
 PARQUET_ENDINGS = (".parquet", ".parq", ".pq")
 BATCH_ROWS = 1_000_000
+INCOMPLETE = "_incomplete"  # lies in a folder on an object store until all its files are there
+FOOTERS = 16  # read at a time from an object store, and kept by each process
 
 Columns = dict[str, NDArray[Any]]
 
@@ -51,6 +55,11 @@ class Unit:
     groups: int
     first_row: int
     rows: int
+
+    @property
+    def numbers(self) -> range:
+        """The groups."""
+        return range(self.first_group, self.first_group + self.groups)
 
 
 @dataclass(frozen=True)
@@ -107,35 +116,63 @@ class EdgeSource:
         batches = self._batches(unit)
         while True:
             try:
-                row, columns = next(batches)
-            except StopIteration:
-                return
+                with explained(self.name, InputError):
+                    row, columns = next(batches, (0, None))
             except (pa.ArrowException, OSError, ValueError) as error:
+                if isinstance(error, InputError):
+                    raise
                 raise InputError(f"{unit.file} cannot be read: {error}; write it anew") from error
+            if columns is None:
+                return
 
             def where(at: int, row: int = row) -> str:
                 return f"row {row + at} of {unit.file}"
 
             yield _checked_columns(columns, where), where
 
+    def reachable(self) -> bool:
+        """Whether this process finds the files as they were found at first: the first and the last of them."""
+        filesystem, root = locate(self.name)
+        if self.zarr:
+            return bool(_listed(self.name, filesystem, root))
+        try:
+            with explained(self.name, InputError):
+                infos = [filesystem.info(file.path) for file in (self.files[0], self.files[-1])]
+        except FileNotFoundError:
+            return False
+        return [(_stamp(info), int(info["size"])) for info in infos] == [
+            (file.stamp, file.bytes) for file in (self.files[0], self.files[-1])
+        ]
+
     def _batches(self, unit: Unit) -> Iterator[tuple[int, pa.RecordBatch | Columns]]:
         """Rows of a unit with the number of the first."""
         if self.zarr:
-            arrays = {name: _open_zarr(unit.file)[name] for name in EDGE_COLUMNS}
-            for row in range(unit.first_row, unit.first_row + unit.rows, BATCH_ROWS):
-                stop = min(row + BATCH_ROWS, unit.first_row + unit.rows)
-                yield row, {name: np.asarray(array[row:stop]) for name, array in arrays.items()}
+            yield from self._zarr_batches(unit)
             return
-        filesystem, _ = fsspec.core.url_to_fs(self.name)
+        filesystem, _ = locate(self.name)
+        file = next(file for file in self.files if file.path == unit.file)
         row = unit.first_row
-        with filesystem.open(unit.file, "rb") as file:
-            groups = range(unit.first_group, unit.first_group + unit.groups)
-            parquet = pq.ParquetFile(file, page_checksum_verification=True)
-            for batch in parquet.iter_batches(
-                BATCH_ROWS, row_groups=list(groups), columns=list(EDGE_COLUMNS), use_threads=False
-            ):
-                yield row, batch
-                row += len(batch)
+        with opened(filesystem, file.path, file.bytes) as handle:
+            far = not is_local(filesystem)
+            footer = _kept_footer(self.name, file) if far else None
+            parquet = pq.ParquetFile(handle, metadata=footer, pre_buffer=far, page_checksum_verification=True)
+            for groups in _bunches(file.groups, unit) if far else [unit.numbers]:
+                for batch in parquet.iter_batches(
+                    BATCH_ROWS, row_groups=list(groups), columns=list(EDGE_COLUMNS), use_threads=False
+                ):
+                    yield row, batch
+                    row += len(batch)
+
+    def _zarr_batches(self, unit: Unit) -> Iterator[tuple[int, Columns]]:
+        """Rows of a unit of Zarr arrays; no chunk is read twice."""
+        group = _open_zarr(unit.file)
+        arrays = {name: group[name] for name in EDGE_COLUMNS}
+        chunk = max(int(array.chunks[0]) for array in arrays.values())
+        end, step = unit.first_row + unit.rows, max(chunk, BATCH_ROWS // chunk * chunk)
+        for start in range(unit.first_row, end, step):
+            columns = {name: np.asarray(array[start : min(start + step, end)]) for name, array in arrays.items()}
+            for at in range(0, len(columns["weight"]), BATCH_ROWS):
+                yield start + at, {name: column[at : at + BATCH_ROWS] for name, column in columns.items()}
 
 
 def is_table(edges: object) -> bool:
@@ -148,23 +185,25 @@ def open_edges(path: str | PathLike[str]) -> EdgeSource:
     name = fspath(path)
     if not name:
         raise InputError("edges='' is no path: give the path of a Parquet file or folder, or of a Zarr group")
-    try:
-        filesystem, root = fsspec.core.url_to_fs(name)
-    except (ImportError, ValueError) as error:
-        raise InputError(f"{name} cannot be opened: {error}") from error
-    if not filesystem.exists(root):
-        raise InputError(f"{name} does not exist: give the path of a Parquet file or folder, or of a Zarr group")
-    if any(filesystem.exists(f"{root}/{key}") for key in ("zarr.json", ".zgroup")):
-        return EdgeSource(name, True, (_zarr_file(name, filesystem, root),))
-    files = [root]
-    if filesystem.isdir(root):
-        files = sorted(file for file in filesystem.find(root) if file.endswith(PARQUET_ENDINGS))
+    filesystem, root = locate(name)
+    found = _listed(name, filesystem, root)
+    if f"{root}/{INCOMPLETE}" in found:
+        raise InputError(
+            f"{name} is not complete: it is still being written, or left of a run that was killed; delete it then"
+        )
+    if f"{root}/zarr.json" in found or f"{root}/.zgroup" in found:
+        with explained(name, InputError):
+            return EdgeSource(name, True, (_zarr_file(root if is_local(filesystem) else name, root, found),))
+    files = [root] if root in found else sorted(file for file in found if file.endswith(PARQUET_ENDINGS))
     if not files:
         raise InputError(
             f"{name} holds no Parquet file and is no Zarr group: names of files must end in "
             f"{', '.join(PARQUET_ENDINGS)}"
         )
-    return EdgeSource(name, False, tuple(_parquet_file(filesystem, file) for file in files))
+    if is_local(filesystem):
+        return EdgeSource(name, False, tuple(_parquet_file(name, file, found[file]) for file in files))
+    with ThreadPoolExecutor(FOOTERS) as pool:
+        return EdgeSource(name, False, tuple(pool.map(lambda file: _parquet_file(name, file, found[file]), files)))
 
 
 def read_edges(path: str | PathLike[str]) -> tuple[Columns, Where]:
@@ -188,10 +227,40 @@ def table_edges(table: pa.Table) -> tuple[Columns, Where]:
     return _checked_columns(table, plain_row), plain_row
 
 
-def _parquet_file(filesystem: Any, path: str) -> EdgeFile:
+@lru_cache(FOOTERS)
+def _kept_footer(url: str, file: EdgeFile) -> pq.FileMetaData:
+    """The footer of a file, which the tasks of a process read once."""
+    return pq.ParquetFile(opened(locate(url)[0], file.path, file.bytes)).metadata
+
+
+def _bunches(rows: tuple[int, ...], unit: Unit) -> Iterator[list[int]]:
+    """The groups of a unit, as many at a time as make a batch, to be asked for at once."""
+    bunch: list[int] = []
+    for number in unit.numbers:
+        if bunch and sum(rows[k] for k in bunch) + rows[number] > BATCH_ROWS:
+            yield bunch
+            bunch = []
+        bunch.append(number)
+    yield bunch
+
+
+def _listed(name: str, filesystem: Any, root: str) -> dict[str, Any]:
+    """What is known of the file at a path, or of all files below it."""
+    try:
+        with explained(name, InputError):
+            info = filesystem.info(root)
+            found: dict[str, Any] = {root: info} if info["type"] == "file" else filesystem.find(root, detail=True)
+    except FileNotFoundError:
+        raise InputError(
+            f"{name} does not exist: give the path of a Parquet file or folder, or of a Zarr group"
+        ) from None
+    return found
+
+
+def _parquet_file(url: str, path: str, info: dict[str, Any]) -> EdgeFile:
     """What the footer of a Parquet file says."""
     try:
-        with filesystem.open(path, "rb") as file:
+        with explained(url, InputError), opened(locate(url)[0], path, int(info["size"])) as file:
             parquet = pq.ParquetFile(file)
             metadata, schema = parquet.metadata, parquet.schema_arrow
     except (pa.ArrowInvalid, OSError) as error:
@@ -200,11 +269,10 @@ def _parquet_file(filesystem: Any, path: str) -> EdgeFile:
     groups = tuple(metadata.row_group(number).num_rows for number in range(metadata.num_row_groups))
     kind = schema.field("weight").type
     weight = "float32" if pa.types.is_float32(kind) else "float64"
-    info = filesystem.info(path)
     return EdgeFile(path, metadata.num_rows, groups, weight, _stamp(info), int(info["size"]), _top_id(metadata))
 
 
-def _zarr_file(name: str, filesystem: Any, root: str) -> EdgeFile:
+def _zarr_file(name: str, root: str, files: dict[str, Any]) -> EdgeFile:
     """What the metadata of a Zarr group says."""
     group = _open_zarr(name)
     names = sorted(group.array_keys())
@@ -223,7 +291,6 @@ def _zarr_file(name: str, filesystem: Any, root: str) -> EdgeFile:
         raise InputError(f"the arrays of {name} must have one length, not {lengths}")
     rows, chunk = lengths["source"], int((group["weight"].shards or group["weight"].chunks)[0])
     groups = tuple(min(chunk, rows - start) for start in range(0, rows, chunk))
-    files = filesystem.find(root, detail=True)
     stamps = [[path.removeprefix(root), _stamp(info), info["size"]] for path, info in sorted(files.items())]
     stamp = sha256(json.dumps(stamps).encode()).hexdigest()
     size = sum(int(info["size"] or 0) for info in files.values())
@@ -251,6 +318,8 @@ def _stamp(info: dict[str, Any]) -> str:
 def _open_zarr(name: str) -> Any:
     """A Zarr group to read."""
     try:
+        import zarr  # noqa: PLC0415 - takes a third of a second, and most edges are Parquet
+
         return zarr.open_group(name, mode="r")
     except (FileNotFoundError, ValueError, TypeError) as error:
         raise InputError(f"{name} cannot be read as a Zarr group: {error}") from error

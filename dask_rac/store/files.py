@@ -11,14 +11,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from os import PathLike, fspath
+from time import sleep
 from typing import Any
 
-import fsspec
-from fsspec.implementations.local import LocalFileSystem
-
 from dask_rac.errors import InputError, StoreError, StoreInUseError
+from dask_rac.store.urls import explained, is_local, locate
 
 UNFINISHED = ".new"  # ends the name of a file that is still being written
+PATTERN = frozenset("*?[]")
+ATTEMPTS = 6  # to create a file that somebody else creates at the same moment
+WHOLE = {"chunksize": 2**32}  # bytes: S3 takes smaller objects in one request, of which nothing is left if it fails
 
 
 @dataclass(frozen=True)
@@ -40,11 +42,10 @@ class Folder:
         name = fspath(url)
         if not name:
             raise InputError("store='' is no path: give a folder")
-        try:
-            self.filesystem, path = fsspec.core.url_to_fs(name)
-        except (ImportError, ValueError) as error:
-            raise InputError(f"{name} cannot be opened: {error}") from error
-        self.local = isinstance(self.filesystem, LocalFileSystem)
+        self.filesystem, path = locate(name)
+        self.local = is_local(self.filesystem)
+        if not self.local and set(path) & PATTERN:
+            raise InputError(f"{name}: * ? [ ] in a name stand for others on object stores: choose another name")
         self.path: str = path.rstrip("/") or "/"
         self.url = self.path if self.local else name
 
@@ -54,38 +55,53 @@ class Folder:
 
     def exists(self, name: str = "") -> bool:
         """Whether there is such a file or folder."""
-        return bool(self.filesystem.exists(self.at(name)))
+        with explained(self.url):
+            return bool(self.filesystem.exists(self.at(name)))
+
+    def is_file(self, name: str = "") -> bool:
+        """Whether there is such a file, no folder."""
+        with explained(self.url):
+            return bool(self.filesystem.isfile(self.at(name)))
 
     def names(self, name: str = "") -> list[str]:
         """What a folder holds, sorted; nothing if it is not there."""
         try:
-            return sorted(
-                path.rstrip("/").rpartition("/")[2] for path in self.filesystem.ls(self.at(name), detail=False)
-            )
+            with explained(self.url):
+                paths = self.filesystem.ls(self.at(name), detail=False)
         except (FileNotFoundError, NotADirectoryError):
             return []
+        return sorted(path.rstrip("/").rpartition("/")[2] for path in paths)
 
-    def read(self, name: str) -> bytes:
-        """The contents of a file."""
-        data: bytes = self.filesystem.cat_file(self.at(name))
+    def read(self, name: str, start: int | None = None, stop: int | None = None) -> bytes:
+        """The contents of a file, or a range of its bytes."""
+        if start is None and not self.local:
+            start = 0  # a whole object costs two requests, one for its size
+        with explained(self.url):
+            try:
+                data: bytes = self.filesystem.cat_file(self.at(name), start=start, end=stop)
+            except OSError as error:
+                if start or error.errno != errno.EINVAL:
+                    raise
+                data = self.filesystem.cat_file(self.at(name))  # no byte, which S3 takes for no range
         return data
 
     def write(self, name: str, data: bytes) -> None:
         """Write a file whole or not at all, over one that is there."""
         if not self.local:
-            self.filesystem.pipe_file(self.at(name), data)
+            with self._writing():
+                self.filesystem.pipe_file(self.at(name), data, **self._options)
             return
         temporary = self._written(name, data)
         os.replace(temporary, self.at(name))
 
     def create(self, name: str, data: bytes) -> bool:
-        """Write a file, durably, whole or not at all, unless it is there already; says whether it did."""
+        """Write a file, durably, whole or not at all, unless it is there already; says whether it did.
+
+        Where an answer may get lost and the question be sent again, no two who ask may have the same data.
+        """
         if not self.local:
-            try:
-                self.filesystem.pipe_file(self.at(name), data, mode="create")
-            except FileExistsError:
-                return False
-            return True
+            with self._writing():
+                return self._create_remote(name, data)
         temporary = self._written(name, data)
         try:
             os.link(temporary, self.at(name))
@@ -95,6 +111,35 @@ class Folder:
             os.unlink(temporary)
         self.sync(os.path.dirname(name))
         return True
+
+    def _create_remote(self, name: str, data: bytes) -> bool:
+        """Create a file by a conditional request."""
+        for attempt in range(ATTEMPTS):
+            try:
+                self.filesystem.pipe_file(self.at(name), data, mode="create", **self._options)
+            except FileExistsError:
+                return self.read(name) == data
+            except OSError as error:
+                if "ConditionalRequestConflict" not in str(error) or attempt == ATTEMPTS - 1:
+                    raise
+                sleep(0.1 * 2**attempt)
+            else:
+                return True
+        return False
+
+    @property
+    def _options(self) -> dict[str, Any]:
+        """How this file system writes an object in one go."""
+        return WHOLE if self.url.startswith(("s3://", "s3a://")) else {}
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        """Say what to do when a file cannot be written far away."""
+        try:
+            with explained(self.url):
+                yield
+        except (FileNotFoundError, NotADirectoryError, IsADirectoryError) as error:
+            raise StoreError(f"{self.url} cannot be written: {error}; choose another folder") from None
 
     def _written(self, name: str, data: bytes) -> str:
         """A file beside `name` with these contents, on disk."""
@@ -125,7 +170,7 @@ class Folder:
         """Delete a file or a folder with all it holds, if it is there."""
         path = self.at(name)
         if not self.local:
-            if self.filesystem.exists(path):
+            with suppress(FileNotFoundError), explained(self.url):
                 self.filesystem.rm(path, recursive=True)
         elif os.path.isdir(path):
             shutil.rmtree(path, ignore_errors=True)
@@ -144,7 +189,9 @@ class Folder:
     def bytes_of(self, name: str = "") -> int:
         """The size of all files in a folder, which may come and go meanwhile."""
         if not self.local:
-            return sum(self.filesystem.du(self.at(name), total=False).values()) if self.exists(name) else 0
+            with explained(self.url):
+                found = self.filesystem.find(self.at(name), detail=True)
+            return sum(int(info["size"] or 0) for info in found.values())
         total = 0
         for folder, _, files in os.walk(self.at(name)):
             for file in files:
@@ -179,6 +226,22 @@ class Folder:
             yield True
         finally:
             os.close(handle)
+
+    def in_use(self) -> bool | None:
+        """Whether a process holds the lock; None where there are no locks."""
+        if not self.local:
+            return None
+        try:
+            handle = os.open(self.at("lock"), os.O_RDONLY)
+        except OSError:
+            return False
+        try:
+            fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except OSError as error:
+            return True if error.errno in (errno.EAGAIN, errno.EACCES) else None
+        finally:
+            os.close(handle)
+        return False
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Folder, (self.url,)

@@ -11,6 +11,7 @@ A manifest is created exclusively, after all it names: that file is the commit.
 from __future__ import annotations
 
 import json
+import uuid
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from hashlib import sha256
@@ -123,7 +124,15 @@ class Manifest:
 
 def write_header(folder: Folder, header: Header) -> bool:
     """Begin a store; says whether it was not there."""
-    return folder.create(HEADER, _encode(header))
+    if not folder.create(HEADER, _encode(header)):
+        return False
+    if not folder.local and folder.create(HEADER, _encode(header)):
+        folder.remove(HEADER)
+        raise StoreError(
+            f"{folder.url}: its server writes over what is there though asked not to (If-None-Match), so that two runs "
+            "could both take it for theirs: use a server that honours conditional writes, or a folder"
+        )
+    return True
 
 
 def read_header(folder: Folder) -> Header:
@@ -174,15 +183,18 @@ def parent_digest(folder: Folder, step: int) -> str:
 def read_chain(folder: Folder) -> list[Manifest]:
     """The manifests from the first to the newest that follows from the header; what comes after it does not count."""
     chain: list[Manifest] = []
-    while folder.exists(_step_name(len(chain))):
+    parent = ""
+    while True:
         try:
-            manifest = _decode(folder.read(_step_name(len(chain))))
-        except (ValueError, TypeError, LookupError):
-            break
-        if manifest.parent != parent_digest(folder, len(chain)):
-            break
+            data = folder.read(_step_name(len(chain)))
+            manifest = _decode(data)
+            parent = parent or parent_digest(folder, 0)
+        except (FileNotFoundError, NotADirectoryError, ValueError, TypeError, LookupError):
+            return chain
+        if manifest.parent != parent:
+            return chain
         chain.append(manifest)
-    return chain
+        parent = sha256(data).hexdigest()
 
 
 def count_manifests(folder: Folder) -> int:
@@ -228,8 +240,8 @@ def _step_name(step: int) -> str:
 
 
 def _encode(record: Header | Manifest) -> bytes:
-    """As JSON, with a digest of itself."""
-    fields = asdict(record)
+    """As JSON, unlike any other, with a digest of itself."""
+    fields = asdict(record) | {"written": uuid.uuid4().hex}
     return json.dumps(fields | {"sha256": _own_digest(fields)}, indent=1).encode()
 
 
@@ -243,6 +255,7 @@ def _sound(data: bytes) -> dict[str, Any]:
     fields: dict[str, Any] = json.loads(data)
     if fields.pop("sha256") != _own_digest(fields):
         raise ValueError("the digest does not fit")
+    fields.pop("written", None)
     return fields
 
 
