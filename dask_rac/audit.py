@@ -5,9 +5,13 @@ its two clusters, so they give its height, whatever order they come in. What an 
 were the nearest. It vouches for the height of every merge, not for the choice of the pair.
 """
 
+from __future__ import annotations
+
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from threading import Lock
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -20,6 +24,14 @@ from dask_rac.kernels.arrays import Ids, Merges, Rule
 from dask_rac.shard import rule_of
 
 CHUNK_EDGES = 1 << 15  # few enough to stay in the cache, and to let other threads in between
+
+# What an audit holds for each node, at most. While edges come: merges, faults, leaves and tally; leaves take three ids,
+# one for the table over blocks, and one more while that is made. For the report: three more vectors over the nodes.
+NODE_IDS, NODE_BYTES = 7, 25
+REPORT_IDS, REPORT_BYTES = 1, 17
+
+TALLY_BYTES = 16  # a merge, at most
+PART_TOTALS = 1 << 22  # items of a tally that lie together, an even number
 
 FAULTS = {
     kernels.NO_PAIR: "does not name two nodes, the smaller first",
@@ -99,6 +111,16 @@ class AuditError(RuntimeError):
         return AuditError, (self.report,)
 
 
+class Tally(NamedTuple):
+    """What edges come to."""
+
+    edges: int
+    """Those that a merge joins."""
+    unjoined: int
+    parts: Iterable[NDArray[np.float64]]
+    """For each merge the sum or the largest of its weights and, where that counts, their number; in pieces."""
+
+
 class Audit:
     """An audit of merges, edge by edge.
 
@@ -117,7 +139,10 @@ class Audit:
         self._rule = _audit_rule(settings)
         self._faults = np.zeros(len(merges.left), np.uint8)
         self._n_nodes = n_nodes
-        self._leaves = self._place_leaves()
+        live = self._live()
+        kernels.check_merges(merges, rule_of(settings), live, self._faults)
+        self._size: Ids | None = live.size  # as the last merges leave it, until the leaves are placed
+        self._leaves: kernels.Leaves | None = None
         self._width = 1 if self._rule.code == rules.MAX_PRESENT else 2
         self._tally = np.zeros(self._width * (len(merges.left) + 1))  # the last for edges that no merge joins
         if settings.linkage != "average":
@@ -130,9 +155,31 @@ class Audit:
         source, target, weight = np.asarray(source), np.asarray(target), np.asarray(weight)
         if not len(source) == len(target) == len(weight):
             raise InputError(f"{len(source)} sources, {len(target)} targets and {len(weight)} weights are no edges")
+        leaves = self.leaves()
         for start in range(0, len(source), CHUNK_EDGES):
             chunk = slice(start, start + CHUNK_EDGES)
-            self._add_chunk(_ids(source[chunk]), _ids(target[chunk]), weight[chunk].astype(np.float64))
+            self._add_chunk(leaves, _ids(source[chunk]), _ids(target[chunk]), weight[chunk].astype(np.float64))
+
+    def tally(self) -> Tally:
+        """What the edges so far come to, for another audit of the same merges to add; not copied."""
+        starts = range(0, len(self._tally), PART_TOTALS)
+        return Tally(self._edges, self._unjoined, [self._tally[at : at + PART_TOTALS] for at in starts])
+
+    def add_tally(self, tally: Tally) -> None:
+        """Add the edges that another audit of the same merges was given."""
+        at, width = 0, self._width
+        with self._lock:
+            for totals in tally.parts:
+                own = self._tally[at : at + len(totals)]
+                if self._settings.linkage == "average":
+                    own += totals
+                else:
+                    np.maximum(own[::width], totals[::width], out=own[::width])  # NaN stays: it is a wrong weight
+                    if width == 2:
+                        own[1::2] += totals[1::2]
+                at += len(totals)
+            self._edges += tally.edges
+            self._unjoined += tally.unjoined
 
     def report(self) -> AuditReport:
         """What the edges so far say about the merges."""
@@ -152,11 +199,13 @@ class Audit:
             worst_error=worst,
         )
 
-    def _add_chunk(self, source: NDArray[np.int64], target: NDArray[np.int64], weight: NDArray[np.float64]) -> None:
+    def _add_chunk(
+        self, leaves: kernels.Leaves, source: NDArray[np.int64], target: NDArray[np.int64], weight: NDArray[np.float64]
+    ) -> None:
         """Add so few edges that all of them stay in the cache."""
         end = len(self._merges.left)
-        found = np.empty(len(source), self._leaves.position.dtype)
-        loops, unjoined, bad = kernels.find_merges(source, target, self._leaves, end, found)
+        found = np.empty(len(source), leaves.position.dtype)
+        loops, unjoined, bad = kernels.find_merges(source, target, leaves, end, found)
         if bad >= 0:
             raise InputError(f"edge {source[bad]}-{target[bad]} is not of these {self._n_nodes} nodes")
         # Finding merges is the work; adding is a small part of it, so threads seldom wait for each other here.
@@ -165,14 +214,20 @@ class Audit:
             self._edges += len(source) - loops - unjoined
             self._unjoined += unjoined
 
+    def leaves(self) -> kernels.Leaves:
+        """The nodes as leaves, placed when the first edges come."""
+        with self._lock:
+            if self._leaves is None:
+                self._leaves = self._place_leaves()
+            return self._leaves
+
     def _place_leaves(self) -> kernels.Leaves:
-        """Check the merges by themselves, and order the leaves by those that join something."""
-        rule = rule_of(self._settings)
-        ids, live = id_dtype(self._n_nodes), self._live()
+        """Order the leaves by the merges that join something."""
+        ids = id_dtype(self._n_nodes)
         blocks = max(1, -(-self._n_nodes // kernels.BLOCK))
         position, gap = np.empty(self._n_nodes, ids), _aligned(blocks * kernels.BLOCK, ids)
-        kernels.check_merges(self._merges, rule, live, self._faults)
-        kernels.place_leaves(self._merges, self._faults, live.size, position, gap)
+        kernels.place_leaves(self._merges, self._faults, self._size, position, gap)
+        self._size = None
         gap = gap.reshape(blocks, kernels.BLOCK)
         level = np.log2(np.maximum(1, np.arange(blocks))).astype(np.uint8)
         return kernels.Leaves(position, gap, _last_in_blocks(gap), level)

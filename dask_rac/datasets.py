@@ -3,31 +3,34 @@
 from __future__ import annotations
 
 import math
+import uuid
 from collections.abc import Iterator
 from os import PathLike, fspath
-from queue import SimpleQueue
 from typing import Any, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dask_rac import driver
-from dask_rac.config import Weights
+from dask_rac.arena import begin_task, borrow
+from dask_rac.config import Event, Progress, Weights
 from dask_rac.errors import InputError
+from dask_rac.graphs import spread
 from dask_rac.kernels.lattice import KEYS, Edges, Lattice, Places, Stencil, fill
-from dask_rac.shard import Team
+from dask_rac.progress import watcher
 from dask_rac.store.edgelist import NewFolder, edges_size, new_folder
+from dask_rac.workers import Scheduler, chosen
 
 __all__ = ["lattice"]
 
 GROUP_EDGES = 2**20  # a row group
 FILE_GROUPS = 4
+BATCH_FILES = 16  # for each thread, between two looks for errors
 MOST_NODES = 2**62
 MOST_DEGREE = 2**16
 
 
 class Room(NamedTuple):
-    """What one thread writes to."""
+    """What the edges of a row group are made in."""
 
     own: Places
     others: Places
@@ -41,12 +44,15 @@ def lattice(
     store: str | PathLike[str] = "lattice",
     *,
     weights: str = "distance",
+    client: Any = None,
+    progress: Progress | bool | None = None,
 ) -> str:
     """Write a jittered 3-D lattice of any size as Parquet, about as fast as the disk takes it.
 
     Every node sits somewhere in its own cell of a grid and has an edge to the nodes in the `degree` nearest cells; the
-    grid has no border. Ids are shuffled, so that nothing profits from their order. Equal arguments give equal edges, on
-    any machine and with any number of threads. Memory does not grow with the graph: about 20 MB for each thread.
+    grid has no border. Ids are shuffled, so that nothing profits from their order. Equal arguments give equal files, on
+    any machine and with any number of threads or workers. Memory does not grow with the graph: about 20 MB for each
+    thread.
 
     Parameters
     ----------
@@ -62,6 +68,11 @@ def lattice(
         `.partial`. What exists is never written over.
     weights : {"distance", "similarity"}
         Euclidean distances, where cells have sides of 1; or similarities, 1 / (1 + distance).
+    client : distributed.Client, optional
+        Whose workers write the files; they must see `store`. Without it, the current client's, else the threads of this
+        process.
+    progress : callable or bool, optional
+        As for `dask_rac.cluster`; told of files.
 
     Returns
     -------
@@ -72,15 +83,17 @@ def lattice(
     Raises
     ------
     InputError
-        If a parameter cannot be used, the folder exists and is not empty, or the disk has no room; before anything is
-        written.
+        If a parameter cannot be used, or the folder exists and is not empty; before anything is written.
+    ResourceError
+        If the disk has no room, or workers do not see the folder; before anything is written.
 
     Examples
     --------
     A billion edges, 12 GB: ``lattice(50_000_000, store="/data/lattice")``.
     """
     shape, stencil = plan(nodes, degree, seed, weights)
-    write(shape, stencil, store, driver.new_team())
+    with watcher(progress) as report:
+        write(shape, stencil, store, chosen(client), report)
     return fspath(store)
 
 
@@ -101,32 +114,50 @@ def plan(nodes: int, degree: int, seed: int, weights: str) -> tuple[Lattice, Ste
     return shape, _stencil(shape, int(degree))
 
 
-def write(shape: Lattice, stencil: Stencil, store: str | PathLike[str], team: Team) -> None:
-    """Write all edges, as many files at a time as the team has threads; the team is dismissed."""
-    half, ids = len(stencil.dx), np.dtype(np.int32 if shape.nodes < 2**31 else np.int64)
-    step = min(max(1, GROUP_EDGES // half), shape.nodes)
-    files = -(-shape.nodes // (step * FILE_GROUPS))
-    size = edges_size(shape.nodes * half, files * FILE_GROUPS, ids)
-    with new_folder(store, size) as folder, team:
-        rooms: SimpleQueue[Room] = SimpleQueue()
-        for _ in range(team.threads):
-            rooms.put(_room(stencil, step, ids))
-        spans = [(file, len(str(files - 1)), step) for file in range(files)]
-        team.run(_write_file, spans, folder, shape, stencil, rooms)
+def write(shape: Lattice, stencil: Stencil, store: str | PathLike[str], scheduler: Scheduler, report: Progress) -> None:
+    """Write all edges, a file a task."""
+    nodes, half, ids = shape.nodes, len(stencil.dx), np.dtype(np.int32 if shape.nodes < 2**31 else np.int64)
+    step = min(max(1, GROUP_EDGES // half), nodes)
+    size = step * FILE_GROUPS
+    total = -(-nodes // size)
+    with new_folder(store, edges_size(nodes * half, total * FILE_GROUPS, ids)) as folder:
+        scheduler.check(folder.folder)
+        starts = [range(first, min(first + size, nodes), step) for first in range(0, nodes, size)]
+        names = [f"part-{file:0{len(str(total - 1))}}.parquet" for file in range(total)]
+        tasks = [(folder, shape, stencil, name, span) for name, span in zip(names, starts, strict=True)]
+        _run(scheduler, tasks, report)
 
 
-def _write_file(
-    folder: NewFolder, shape: Lattice, stencil: Stencil, rooms: SimpleQueue[Room], span: tuple[int, int, int]
-) -> None:
-    """Write the edges of one file's nodes."""
-    file, digits, step = span
-    first = file * FILE_GROUPS * step
-    starts = range(first, min(first + FILE_GROUPS * step, shape.nodes), step)
-    room = rooms.get()
+def _run(scheduler: Scheduler, tasks: list[tuple[Any, ...]], report: Progress) -> None:
+    """Have all files written, some at a time, and raise the first error once nobody writes any more."""
+    budget, done = scheduler.budget(None), 0
+    batch = BATCH_FILES * budget.processes * budget.threads
+
+    def watch(*_: Any) -> None:
+        nonlocal done
+        done += 1
+        report(Event("generate", done=done, total=len(tasks)))
+
+    for first in range(0, len(tasks), batch):
+        graph = spread(write_file, uuid.uuid4().hex[:8], tasks[first : first + batch])
+        errors = filter(None, scheduler.compute(graph, watch)[write_file.__name__])
+        if (error := next(errors, None)) is not None:
+            raise error
+
+
+def write_file(folder: NewFolder, shape: Lattice, stencil: Stencil, name: str, starts: range) -> Exception | None:
+    """Write the edges of one file's nodes.
+
+    Returns the error, if there is one: raised, it would end the wait for the other files, and the folder be deleted
+    under their hands.
+    """
+    begin_task()
+    ids = np.dtype(np.int32 if shape.nodes < 2**31 else np.int64)
     try:
-        folder.write(f"part-{file:0{digits}}.parquet", _groups(shape, stencil, room, starts))
-    finally:
-        rooms.put(room)
+        folder.write(name, _groups(shape, stencil, _room(stencil, starts.step, ids), starts))
+    except Exception as error:
+        return error
+    return None
 
 
 def _groups(shape: Lattice, stencil: Stencil, room: Room, starts: range) -> Iterator[list[NDArray[Any]]]:
@@ -140,19 +171,17 @@ def _groups(shape: Lattice, stencil: Stencil, room: Room, starts: range) -> Iter
 def _room(stencil: Stencil, step: int, ids: np.dtype[Any]) -> Room:
     """Room for the edges of `step` nodes."""
     edges, others = step * len(stencil.dx), step + int(np.ptp(stencil.dx))
-    return Room(
-        _places(step, ids), _places(others, ids), Edges(np.empty(edges, ids), np.empty(edges, ids), _floats(edges))
-    )
+    return Room(_places(step, ids), _places(others, ids), Edges(borrow(edges, ids), borrow(edges, ids), _floats(edges)))
 
 
 def _places(count: int, ids: np.dtype[Any]) -> Places:
     """Room for places."""
-    return Places(np.empty(count, ids), _floats(count), _floats(count), _floats(count))
+    return Places(borrow(count, ids), _floats(count), _floats(count), _floats(count))
 
 
 def _floats(count: int) -> NDArray[np.float32]:
     """Room for weights or jitters."""
-    return np.empty(count, np.float32)
+    return borrow(count, np.float32)
 
 
 def _stencil(shape: Lattice, degree: int) -> Stencil:

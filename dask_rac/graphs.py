@@ -104,6 +104,14 @@ def forest_graph(job: Job, state: State) -> Graph:
     return graph
 
 
+def spread(function: Callable[..., Any], token: str, items: Sequence[tuple[Any, ...]]) -> Graph:
+    """A task for each item, that depends on nothing: a value that all take would draw all of them to its worker."""
+    graph = Graph(token)
+    for item in items:
+        graph.add(function, *item)
+    return graph
+
+
 def single_task(function: Callable[..., Any], token: str, *arguments: Any) -> Graph:
     """One task by itself."""
     graph = Graph(token)

@@ -1,25 +1,45 @@
 """The audit passes what `cluster` makes, whatever comes of the edges, and nothing that was tampered with."""
 
+import errno
+import logging
+import os
+import shutil
+import time
+import tracemalloc
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from functools import cache
 from itertools import pairwise
+from pathlib import Path
+from typing import Any
 from unittest import mock
 
+import dask
 import numpy as np
+import pandas as pd
 import pytest
+from distributed import Client, LocalCluster
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 import dask_rac
-from dask_rac import audit, config
+from dask_rac import audit, audit_parts, config, outcome
 from dask_rac.audit import Audit, AuditReport
-from dask_rac.config import MERGE_COLUMNS, Settings, checked_settings
-from dask_rac.errors import InputError
+from dask_rac.audit_parts import audit_bytes
+from dask_rac.config import EDGE_COLUMNS, MERGE_COLUMNS, Settings, checked_settings
+from dask_rac.errors import DamagedStoreError, InputError, ResourceError, StoreError
+from dask_rac.graphs import spread
 from dask_rac.kernels.arrays import Merges, part
 from dask_rac.kernels.audit import find_merges
+from dask_rac.store.files import Folder
+from dask_rac.store.tables import TableRecord
+from tests import crash
 from tests.effort import examples
 from tests.strategies import LINKAGES, MISSING, Graph, graphs, linkages, missing_value, untied_graphs
 from tests.test_exact import CEILINGS, WEIGHTS, Edges, columns, tangled_edges
+from tests.test_faults import count_tasks, doom
 
 
 def settings_of(
@@ -54,7 +74,7 @@ def audited(n_nodes: int, edges: Edges, merges: Merges, settings: Settings) -> A
 def lowest_merges(found: Audit, u: NDArray[np.int64], v: NDArray[np.int64]) -> NDArray[np.int32]:
     """The merge that joins each pair, the number of merges where none does."""
     merges = np.empty(len(u), np.int32)
-    find_merges(u, v, found._leaves, len(found._merges.left), merges)
+    find_merges(u, v, found.leaves(), len(found._merges.left), merges)
     return merges
 
 
@@ -317,3 +337,302 @@ def test_deep_chains(linkage: str) -> None:
     height = merges.height[n // 2]
     report = audited(n, edges, tampered(merges, "height", n // 2, height * (1 + 1e-6)), settings)
     assert 1 <= report.wrong <= 2
+
+
+# In parts.
+
+
+@examples(100)
+@given(graphs(), linkages(), WEIGHTS, st.integers(1, 4), st.data())
+def test_parts_add_up(graph: Graph, how: tuple[str, str], weights: str, parts: int, data: st.DataObject) -> None:
+    settings = settings_of(how[0], missing_value(how[1], graph, weights), weights)
+    edges = columns(graph)
+    merges = cluster(graph.n_nodes, edges, settings)
+    if len(graph.edges) and data.draw(st.booleans()):
+        edges[2][data.draw(st.integers(0, len(graph.edges) - 1))] = data.draw(st.sampled_from([3.25, np.nan]))
+    owner = np.array(
+        data.draw(st.lists(st.integers(0, parts - 1), min_size=len(edges[0]), max_size=len(edges[0]))), int
+    )
+    whole = Audit(graph.n_nodes, merges, settings)
+    with mock.patch.object(audit, "PART_TOTALS", data.draw(st.sampled_from([2, 4, 100]))):
+        for number in range(parts):
+            some = Audit(graph.n_nodes, merges, settings)
+            some.add(*(column[owner == number] for column in edges))
+            whole.add_tally(some.tally())
+    found, expected = whole.report(), audited(graph.n_nodes, edges, merges, settings)
+    assert (found.ok, found.merges, found.edges) == (expected.ok, expected.merges, expected.edges)
+    assert (found.unjoined, found.stray, found.wrong) == (expected.unjoined, expected.stray, expected.wrong)
+    assert found.worst_error == pytest.approx(expected.worst_error, abs=1e-14)
+
+
+@pytest.mark.parametrize("linkage", ["average", "single"])
+def test_memory_is_what_it_says(linkage: str) -> None:
+    n = 200_000
+    edges = np.arange(n - 1), np.arange(1, n), np.random.default_rng(0).random(n - 1)
+    settings = settings_of(linkage)
+    wide = cluster(n, edges, settings)
+    audited(n, edges, wide, settings)  # compiled before anything is measured
+    tracemalloc.start()
+    try:
+        ids = [column.astype(np.int32) for column in (wide.left, wide.right, wide.size)]
+        narrow = Merges(ids[0], ids[1], wide.height.copy(), ids[2])
+        found = Audit(n, narrow, settings)
+        found.add(*edges)
+        adding = tracemalloc.get_traced_memory()[1]
+        found.report()
+        reporting = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert adding <= audit_bytes([], n, report=False) + 2**20
+    assert reporting <= audit_bytes([], n, report=True) + 2**20
+    assert adding >= 0.6 * audit_bytes([], n, report=False)
+    assert audit_bytes([TableRecord("", n, 0.0, 0.0, 0, "")], n, report=False) >= 72 * n
+
+
+# On workers.
+
+
+@pytest.fixture(scope="module")
+def client() -> Iterator[Client]:
+    with (
+        dask.config.set({"distributed.deploy.lost-worker-timeout": "1h"}),  # a worker may die twice in 15 s here
+        LocalCluster(
+            n_workers=2,
+            threads_per_worker=2,
+            dashboard_address=":0",
+            memory_limit="1GB",
+            silence_logs=logging.CRITICAL,
+        ) as cluster,
+        Client(cluster, set_as_default=False) as client,
+    ):
+        yield client
+
+
+def write_files(folder: Path, edges: Edges, files: int = 7) -> Path:
+    folder.mkdir()
+    for number in range(files):
+        part_ = {name: column[number::files] for name, column in zip(EDGE_COLUMNS, edges, strict=True)}
+        pd.DataFrame(part_).to_parquet(folder / f"{number}.parquet", index=False)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def folder() -> Iterator[Path]:
+    with crash.memory_folder() as path:
+        yield path
+
+
+@dataclass(frozen=True)
+class Run:
+    """A finished run and its edges."""
+
+    edges: Edges
+    source: Path
+    store: Path
+
+    def verify(self, edges: Any = None, client: Client | None = None) -> AuditReport:
+        return dask_rac.open(self.store).verify(edges, client=client)
+
+    def left(self) -> list[str]:
+        """What there is beside the result."""
+        return os.listdir(self.store / "rounds")
+
+
+def a_run(folder: Path, linkage: str = "average", twice: bool = False) -> Run:
+    """A run on edges that come once, or from both ends and far apart; made once."""
+    return new_run(folder, linkage, twice)
+
+
+@cache
+def new_run(folder: Path, linkage: str, twice: bool) -> Run:
+    u, v, w = tangled_edges(2000, 8000, 7, seed=3)
+    edges = (np.append(u, v), np.append(v, u), np.append(w, w) / 10) if twice else (u, v, w / 10)
+    source, store = write_files(folder / f"{linkage} {twice}", edges), folder / f"{linkage} {twice} run"
+    with crash.no_fsync():
+        dask_rac.cluster(source, linkage, store=store, shards=3, max_height=0.5 if twice else None)
+    return Run(edges, source, store)
+
+
+def outcomes(report: AuditReport) -> tuple[Any, ...]:
+    return report.ok, report.merges, report.edges, report.unjoined, report.stray, report.wrong
+
+
+@pytest.mark.parametrize("linkage", LINKAGES)
+@pytest.mark.parametrize("twice", [False, True])
+def test_workers_find_what_threads_find(client: Client, linkage: str, twice: bool, folder: Path) -> None:
+    run = a_run(folder, linkage, twice)
+    expected = run.verify()
+    events: list[dask_rac.Event] = []
+    opened = dask_rac.open(run.store, progress=events.append)
+    with client.as_current():
+        reports = [opened.verify(), opened.verify(run.source)]
+    for report in reports:
+        assert outcomes(report) == outcomes(expected)
+        assert report.worst_error <= 1e-12
+    assert {event.stage for event in events} == {"verify"}
+    assert events[-1].done == events[-1].total
+    assert run.left() == []
+    await_release(client)
+
+
+def test_every_worker_takes_part(client: Client, folder: Path) -> None:
+    run = a_run(folder)
+    before = client.run(count_keys)
+    with mock.patch.object(outcome, "spread", side_effect=spread) as made:
+        run.verify(client=client)
+    assert [len(pieces) for _, pieces in made.call_args.args[2]] == [4, 3]
+    after = client.run(count_keys)
+    assert all(after[worker] > before[worker] for worker in before)
+
+
+def await_release(client: Client) -> None:
+    """Wait until the scheduler keeps nothing."""
+    end = time.monotonic() + crash.PATIENCE
+    while client.run_on_scheduler(count_tasks):
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
+def count_keys(dask_worker: Any) -> int:
+    """Tasks that a worker has done."""
+    return sum("tally_part" in str(line) and "memory" in str(line) for line in dask_worker.state.log)
+
+
+@pytest.mark.parametrize("linkage", LINKAGES)
+def test_workers_find_wrong_heights(client: Client, linkage: str, folder: Path, tmp_path: Path) -> None:
+    run = a_run(folder, linkage)
+    u, v, w = run.edges
+    wrong = write_files(tmp_path / "wrong", (u, v, np.where(np.arange(len(w)) % 50, w, w + 1)))
+    reports, firsts = [], []
+    for where in (None, client):
+        with pytest.raises(dask_rac.AuditError, match="merges are wrong, first merge") as error:
+            run.verify(wrong, where)
+        reports.append(error.value.report)
+        firsts.append(error.value.report.first_wrong)
+    assert outcomes(reports[0]) == outcomes(reports[1])
+    assert str(firsts[0])[:20] == str(firsts[1])[:20]  # but for the last bits of what its edges give
+    assert run.left() == []
+
+
+def test_workers_find_edges_that_are_missing_or_beyond(client: Client, folder: Path, tmp_path: Path) -> None:
+    run = a_run(folder)
+    u, v, w = run.edges
+    with pytest.raises(dask_rac.AuditError, match="no edge between its two clusters"):
+        run.verify(write_files(tmp_path / "fewer", (u[:300], v[:300], w[:300])), client)
+    for where in (None, client):
+        with pytest.raises(InputError, match=r"column 'target' is .* of .*beyond"):
+            run.verify(write_files(tmp_path / f"beyond {where is None}", (u, v + 2000, w)), where)
+    assert run.left() == []
+
+
+def test_workers_find_damaged_merges(client: Client, folder: Path, tmp_path: Path) -> None:
+    run = replace(a_run(folder), store=tmp_path / "run")
+    shutil.copytree(a_run(folder).store, run.store)
+    table = max((run.store / "merges").iterdir(), key=lambda path: path.stat().st_size)
+    data = bytearray(table.read_bytes())
+    data[len(data) // 2] ^= 1
+    table.write_bytes(data)
+    with pytest.raises(DamagedStoreError, match="is damaged: it is not what was written"):
+        run.verify(client=client)
+    assert run.left() == []
+
+
+@pytest.mark.parametrize(("target", "twice"), [("add_piece", False), ("write_group", True)])
+def test_a_worker_may_die(client: Client, target: str, twice: bool, folder: Path, tmp_path: Path) -> None:
+    run = a_run(folder, twice=twice)
+    client.wait_for_workers(2, timeout=crash.PATIENCE)
+    client.run(doom, f"dask_rac.audit_parts.{target}", True, str(tmp_path / "died"))
+    assert outcomes(run.verify(client=client)) == outcomes(run.verify())
+    assert (tmp_path / "died").exists()
+    assert run.left() == []
+    client.wait_for_workers(2, timeout=crash.PATIENCE)
+
+
+def dawdle(target: str, marker: str) -> None:
+    """Have this worker wait before a function, as long as there is a file."""
+
+    def wait(after: bool) -> None:
+        end = time.monotonic() + crash.PATIENCE
+        while not after and os.path.exists(marker) and time.monotonic() < end:
+            time.sleep(0.01)
+
+    crash.patch_calls(target, wait).start()
+
+
+def test_whoever_gives_up_leaves_nothing(client: Client, folder: Path, tmp_path: Path) -> None:
+    run, marker = a_run(folder), tmp_path / "slow"
+    marker.touch()
+    slow = next(iter(client.run(os.getpid)))
+    client.run(dawdle, "dask_rac.audit_parts._check_wanted", str(marker), workers=[slow])
+
+    def stop(_: dask_rac.Event) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        dask_rac.open(run.store, progress=stop).verify(client=client)
+    assert run.left() == []
+    marker.unlink()
+    end = time.monotonic() + crash.PATIENCE
+    while client.run(alive)[slow]:
+        assert time.monotonic() < end
+        time.sleep(0.01)
+    assert run.left() == []
+
+
+def alive() -> bool:
+    """Whether a part of an audit is under way in this process."""
+    return audit_parts._alone.locked()
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        (
+            "NODE_BYTES",
+            300_000,
+            r"takes 0\.6 GB in each worker process, which may use 0\.5 GB, half of its memory: start",
+        ),
+        ("NODE_BYTES", 10**12, r"in this process, which may use .* GB: verify on a larger machine"),
+        ("EDGE_ROW", 10**9, r"edges that are read together take .* and the audit leaves 0\.5 GB of each process"),
+    ],
+)
+def test_too_little_memory_is_refused(
+    client: Client, name: str, value: int, message: str, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = a_run(folder)
+    monkeypatch.setattr(audit_parts, name, value)
+    with pytest.raises(ResourceError, match=message):
+        run.verify(client=client)
+    assert run.left() == []
+
+
+def test_fewer_threads_where_memory_is_short(client: Client, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = a_run(folder)
+    rows = -(-len(run.edges[0]) // 7)
+    monkeypatch.setattr(audit_parts, "EDGE_ROW", 300_000_000 // rows)
+    with mock.patch.object(outcome, "spread", side_effect=spread) as made:
+        assert run.verify(client=client).ok
+    assert {told.threads for told, _ in made.call_args.args[2]} == {1}
+
+
+def test_a_store_that_takes_no_files_is_named(client: Client, folder: Path) -> None:
+    run = a_run(folder)
+    with (
+        mock.patch.object(Folder, "free_bytes", return_value=1000),
+        pytest.raises(ResourceError, match=r"has 0\.001 MB free, and what 2 workers find takes .* make room"),
+    ):
+        run.verify(client=client)
+    kinds: list[tuple[int, type[Exception], str]] = [
+        (errno.ENOSPC, ResourceError, "is full: make room and verify again"),
+        (errno.EROFS, StoreError, "cannot be written: .* or verify without a client"),
+        (errno.EIO, OSError, "strange"),
+    ]
+    for code, kind, message in kinds:
+        with (
+            mock.patch.object(Folder, "write", side_effect=OSError(code, "strange")),
+            pytest.raises(kind, match=message),
+        ):
+            run.verify(client=client)
+    with pytest.raises(InputError, match=r"client=7 is no distributed\.Client"):
+        dask_rac.open(run.store).verify(client=7)
+    assert run.left() == []

@@ -1,26 +1,32 @@
 """The lattice is what it says, against one computed node by node in Python's own integers."""
 
 import itertools
+import logging
 import math
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import dask
 import fsspec
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
+from distributed import Client, LocalCluster
 from hypothesis import given
 from hypothesis import strategies as st
 
 import dask_rac
 from dask_rac import datasets
-from dask_rac.datasets import lattice, plan, write
-from dask_rac.errors import InputError
+from dask_rac.datasets import lattice, plan
+from dask_rac.errors import InputError, ResourceError
 from dask_rac.kernels.lattice import Edges, Lattice, Places, Stencil, fill, place
-from dask_rac.shard import Team
 from dask_rac.store import edgelist
+from tests import crash
 from tests.effort import examples
+from tests.test_audit import await_release
+from tests.test_faults import doom
 
 Offset = tuple[int, int, int]
 Vector = np.ndarray[Any, np.dtype[np.float64]]
@@ -212,7 +218,8 @@ def test_weights_are_distances_of_positions(tmp_path: Path) -> None:
 def test_same_bytes_for_any_number_of_threads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     small_files(monkeypatch, 5000)
     for threads in (1, 2, 3):
-        write(*plan(5000, 40, 1, "distance"), tmp_path / str(threads), Team(threads))
+        with dask.config.set(num_workers=threads):
+            lattice(5000, 40, 1, tmp_path / str(threads))
     contents = [{file.name: file.read_bytes() for file in (tmp_path / f).iterdir()} for f in "123"]
     assert contents[0] == contents[1] == contents[2]
     assert len(contents[0]) == 7
@@ -278,7 +285,6 @@ def test_url() -> None:
         ({"store": 7}, "store=7 is no path"),
         ({"store": "nowhere://x"}, "nowhere://x cannot be opened"),
         ({"store": "."}, "the working folder, and cannot be replaced: give a folder in it"),
-        ({"nodes": 10**13}, r"lattice needs 400\d{4}\.\d GB and .* GB are free: make room"),
     ],
 )
 def test_parameters_are_refused(
@@ -287,6 +293,12 @@ def test_parameters_are_refused(
     monkeypatch.chdir(tmp_path)
     with pytest.raises(InputError, match=message):
         lattice(**{"nodes": 1000, **arguments})
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_disk_that_is_too_small_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ResourceError, match=r"lattice needs 400\d{4}\.\d GB and .* GB are free: make room"):
+        lattice(10**13, store=tmp_path / "lattice")
     assert not list(tmp_path.iterdir())
 
 
@@ -329,8 +341,8 @@ def test_failure_leaves_nothing(threads: int, tmp_path: Path, monkeypatch: pytes
         original(self, file, groups)
 
     monkeypatch.setattr(edgelist.NewFolder, "write", fail)
-    with pytest.raises(OSError, match="disk on fire"):
-        write(*plan(1000, 12, 0, "distance"), tmp_path / "graph", Team(threads))
+    with dask.config.set(num_workers=threads), pytest.raises(OSError, match="disk on fire"):
+        lattice(1000, 12, 0, tmp_path / "graph")
     assert not list(tmp_path.iterdir())
 
 
@@ -347,3 +359,90 @@ def test_complete_folder_is_kept_when_its_name_is_taken(tmp_path: Path, monkeypa
         lattice(100, 4, store=tmp_path / "graph")
     assert (tmp_path / "graph" / "precious").read_text() == "x"
     assert len(read(tmp_path / "graph.partial").weight) == 200
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {file.name: file.read_bytes() for file in folder.iterdir()}
+
+
+def test_progress_is_told_of_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    small_files(monkeypatch)
+    events: list[dask_rac.Event] = []
+    lattice(1000, 12, 7, tmp_path / "graph", progress=events.append)
+    assert [(event.stage, event.done, event.total) for event in events] == [("generate", k, 21) for k in range(1, 22)]
+    with pytest.raises(InputError, match="progress=7 is neither True nor False nor a function"):
+        lattice(1000, 12, 7, tmp_path / "another", progress=7)  # type: ignore[arg-type]
+    assert [path.name for path in tmp_path.iterdir()] == ["graph"]
+
+
+# On workers.
+
+
+@pytest.fixture(scope="module")
+def client() -> Iterator[Client]:
+    with (
+        dask.config.set({"distributed.deploy.lost-worker-timeout": "1h"}),
+        LocalCluster(
+            n_workers=2, threads_per_worker=1, dashboard_address=":0", silence_logs=logging.CRITICAL
+        ) as cluster,
+        Client(cluster, set_as_default=False) as client,
+    ):
+        yield client
+
+
+def test_workers_write_the_same_bytes(client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    small_files(monkeypatch)
+    monkeypatch.setattr(datasets, "BATCH_FILES", 4)
+    lattice(1000, 12, 7, tmp_path / "threads", weights="similarity")
+    expected = contents(tmp_path / "threads")
+    events: list[dask_rac.Event] = []
+    lattice(1000, 12, 7, tmp_path / "given", weights="similarity", client=client, progress=events.append)
+    with client.as_current():
+        lattice(1000, 12, 7, tmp_path / "current", weights="similarity")
+    assert contents(tmp_path / "given") == contents(tmp_path / "current") == expected
+    assert [(event.stage, event.done, event.total) for event in events] == [("generate", k, 21) for k in range(1, 22)]
+    await_release(client)
+    assert {path.name for path in tmp_path.iterdir()} == {"threads", "given", "current"}
+
+
+def test_a_worker_may_die(client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    small_files(monkeypatch)
+    lattice(1000, 12, 7, tmp_path / "threads")
+    client.run(doom, "dask_rac.datasets._groups", True, str(tmp_path / "died"))
+    lattice(1000, 12, 7, tmp_path / "graph", client=client)
+    assert (tmp_path / "died").exists()
+    assert contents(tmp_path / "graph") == contents(tmp_path / "threads")
+    client.wait_for_workers(2, timeout=crash.PATIENCE)
+
+
+def burn(marker: str) -> None:
+    """Have this worker write no more files, as long as there is one."""
+
+    def fail(after: bool) -> None:
+        if not after and Path(marker).exists():
+            raise OSError("disk on fire")
+
+    crash.patch_calls("dask_rac.datasets._groups", fail).start()
+
+
+def test_failure_on_workers_leaves_nothing(client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    small_files(monkeypatch)
+    monkeypatch.setattr(datasets, "BATCH_FILES", 2)
+    marker = tmp_path / "fire"
+    marker.touch()
+    client.run(burn, str(marker))
+    events: list[dask_rac.Event] = []
+    with pytest.raises(OSError, match="disk on fire"):
+        lattice(1000, 12, 7, tmp_path / "graph", client=client, progress=events.append)
+    assert len(events) == 4  # the files that were under way, no more
+    assert [path.name for path in tmp_path.iterdir()] == ["fire"]
+    marker.unlink()
+
+
+def test_workers_must_see_the_folder(client: Client) -> None:
+    filesystem = fsspec.filesystem("memory")
+    with pytest.raises(ResourceError, match="does not see memory://unseen"):
+        lattice(300, 6, store="memory://unseen", client=client)
+    assert not filesystem.exists("/unseen")
+    with pytest.raises(InputError, match=r"client=7 is no distributed\.Client"):
+        lattice(300, 6, store="memory://unseen", client=7)
