@@ -13,16 +13,20 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from dask_rac.audit import Audit, AuditError, AuditReport
-from dask_rac.config import MERGE_COLUMNS, RoundRecord, Settings, checked_number, facts_table
+from dask_rac.config import MERGE_COLUMNS, RoundRecord, Settings, checked_number, facts_table, id_dtype
 from dask_rac.dendrogram import Dendrogram, Forest
 from dask_rac.edges import Graph, load_graph
 from dask_rac.errors import InputError
 from dask_rac.kernels.arrays import Merges
+from dask_rac.kernels.newick import post_order
 from dask_rac.shard import Team, starts_of
 from dask_rac.store.files import Folder
 from dask_rac.store.labels import write_labels
 from dask_rac.store.manifest import Facts, Header, Manifest
+from dask_rac.store.output import refuse_taken
 from dask_rac.store.tables import TableRecord, read_merges
+from dask_rac.store.trees import Walk, tree_kind, write_matrix, write_merge_file, write_newick
+from dask_rac.treetop import Branch, treetop
 
 
 class Clustering:
@@ -110,9 +114,11 @@ class Clustering:
         n_clusters : int or list of int, optional
             How many clusters there shall be.
         store : path or URL, optional
-            Where to write the labels, one cut at a time. `labels.parquet`: columns `node` and `label`; for a list a
-            folder with one such file for each, `height=0.5/`, which readers of Parquet take as a third column.
-            `labels.zarr`: an array, a row a cut.
+            Where to write the labels, one cut at a time. What exists is never written over. `labels.parquet`: columns
+            `node` and `label`; for a list a folder with one such file for each, `height=0.5/`, which readers of Parquet
+            take as a third column. `labels.zarr`: an array, a row a cut. `labels.csv`, `labels.csv.gz`: columns `node`
+            and `label`; for a list one file with columns `node`, `height=0.5`, `height=0.6` and so on, which takes the
+            labels of all cuts at once in memory.
 
         Returns
         -------
@@ -191,6 +197,50 @@ class Clustering:
                 raise InputError(f"zero={zero!r} is not finite: 1.0 is usual for similarities up to 1")
         return self._tree.to_scipy(join, zero)
 
+    def export(self, path: str | PathLike[str], *, join: bool = False, zero: float | None = None) -> str:
+        """Write the whole hierarchy as one file, for other programs to read.
+
+        Parameters
+        ----------
+        path : path or URL
+            Where to; the name's ending says what is written. `tree.npy`: scipy's linkage matrix Z, for `numpy.load`.
+            `tree.nwk`, `.newick` or `.tree`: Newick, a tree a line in the order of `labels`; leaves are node ids,
+            lengths are differences of the heights in Z, so that all leaves of a tree are equally deep.
+            `tree.parquet`, `.parq` or `.pq`: the `merges`. What exists is never written over.
+        join : bool
+            As in `to_scipy`, for Z: join the trees of a forest at infinity. Without it a forest raises. Newick holds a
+            forest as it is.
+        zero : float, optional
+            As in `to_scipy`, for Z and Newick: the similarity that becomes distance 0.
+
+        Returns
+        -------
+        str
+            `path`.
+
+        Raises
+        ------
+        InputError
+            If the file exists or cannot be made, its name says nothing known, or the run has not come to its end.
+        """
+        kind = tree_kind(path)
+        refuse_taken(path)
+        if kind == "matrix":
+            return write_matrix(path, self.to_scipy(join, zero))
+        if kind == "merges":
+            if join or zero is not None:
+                raise InputError("join= and zero= are for Z and Newick; merges are written as they are: leave them out")
+            return write_merge_file(path, self._parts())
+        if join and self.n_trees > 1:
+            raise InputError("join=True is for Z; Newick has a line for each tree of a forest: leave it out")
+        table = self.to_scipy(True, zero)[: self._n_merges]
+        parent = np.full(self.n_nodes + len(table), -1, id_dtype(2 * self.n_nodes))
+        return write_newick(path, Walk(table, parent, *post_order(table, parent)))
+
+    def _parts(self) -> Iterator[Mapping[str, NDArray[Any]]]:
+        """The merges, some at a time."""
+        yield dict(zip(MERGE_COLUMNS, (*self._tree.merges, self._merge_rounds), strict=True))
+
     @property
     def _n_merges(self) -> int:
         return len(self._merge_rounds)
@@ -203,14 +253,30 @@ class Clustering:
         return low, high
 
     def __repr__(self) -> str:
-        facts = ", ".join(f"{name}={value}" for name, value in self._facts().items())
+        facts = ", ".join(f"{name}={value}" for name, value in self.facts().items())
         return f"<Clustering: {facts}>"
 
     def _repr_html_(self) -> str:
-        return facts_table("dask_rac.Clustering", self._facts())
+        return facts_table("dask_rac.Clustering", self.facts())
 
-    def _facts(self) -> dict[str, str]:
-        """What both representations tell."""
+    def top(self, count: int = 12) -> list[Branch]:
+        """The last merges as trees.
+
+        Parameters
+        ----------
+        count : int
+            How many merges to show; where they end, a branch tells its size and height.
+
+        Returns
+        -------
+        list of Branch
+            The roots of the trees that these merges are of, the largest first. A branch has `node` (its smallest),
+            `size`, `height` and two `children`, or none where the tree is cut off.
+        """
+        return treetop(self._parts, count, self._settings.sign)
+
+    def facts(self) -> dict[str, str]:
+        """What it is in a few words, by name."""
         settings = self._settings
         facts = {
             "nodes": f"{self.n_nodes:,}",
@@ -262,8 +328,8 @@ class StoredResult(Protocol):
     def height_range(self) -> tuple[float, float] | None:
         """The heights of the nearest and the farthest merge."""
 
-    def verify(self, edges: Any) -> AuditReport:
-        """Audit the merges."""
+    def verify(self, edges: Any, client: Any) -> AuditReport:
+        """Audit the merges, on the workers of a client or in threads."""
 
 
 class StoredClustering(Clustering):
@@ -341,13 +407,33 @@ class StoredClustering(Clustering):
         """Labels of each cut, one at a time."""
         return self._forest.label_heights(values) if kind == "height" else self._forest.label_counts(values)
 
-    def verify(self, edges: Any = None) -> AuditReport:
-        """Recompute every height from the edges, in one pass over them; see `Clustering.verify`."""
-        return self._run.verify(edges)
+    def export(self, path: str | PathLike[str], *, join: bool = False, zero: float | None = None) -> str:
+        """Write the whole hierarchy as one file; see `Clustering.export`."""
+        if not self.finished:
+            raise InputError(
+                f"{self.store} is on its way, and merges so far are no tree: go on with dask_rac.resume({self.store!r})"
+            )
+        return super().export(path, join=join, zero=zero)
 
-    def _facts(self) -> dict[str, str]:
-        """What both representations tell."""
-        facts = super()._facts()
+    def verify(self, edges: Any = None, *, client: Any = None) -> AuditReport:
+        """Recompute every height from the edges, in one pass over them, where `cluster` would run.
+
+        Parameters
+        ----------
+        edges : optional
+            As for `Clustering.verify`; by default those of the run, if they were on disk.
+        client : distributed.Client, optional
+            Where to run. By default the current client, else the threads of this process.
+
+        Returns
+        -------
+        AuditReport
+        """
+        return self._run.verify(edges, client)
+
+    def facts(self) -> dict[str, str]:
+        """What it is in a few words, by name."""
+        facts = super().facts()
         facts["store"] = self.store if self.finished else f"{self.store}, on its way"
         return facts
 

@@ -464,8 +464,8 @@ def test_labels_are_written_to_new_places_only(tied_run: TiedRun, folder: Path) 
         with pytest.raises(dask_rac.InputError, match=rf"{name} exists: nothing is written over"):
             found.cut(height=1.0, store=folder / name)
         assert (folder / name).read_text() == "mine"
-    for name in ("labels.csv", "labels", "parquet"):
-        with pytest.raises(dask_rac.InputError, match=r"must end in .parquet or .zarr"):
+    for name in ("labels.txt", "labels", "parquet"):
+        with pytest.raises(dask_rac.InputError, match=r"must end in .parquet, .zarr, .csv or .csv.gz"):
             found.cut(height=1.0, store=folder / name)
     with pytest.raises(dask_rac.InputError, match="n_clusters=0 is not to be had"):
         found.cut(n_clusters=[200, 0], store=folder / "wrong.zarr")

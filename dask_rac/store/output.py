@@ -1,0 +1,45 @@
+"""What gets its name when it is complete, and never takes one that is there."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from os import PathLike, fspath
+
+from dask_rac.errors import InputError
+from dask_rac.store.files import Folder
+from dask_rac.store.urls import explained
+
+
+def refuse_taken(path: str | PathLike[str]) -> Folder:
+    """The place of something new; raises if there is something."""
+    target = Folder(path)
+    if target.exists():
+        raise InputError(f"{fspath(path)} exists: nothing is written over, so choose another name or remove it")
+    return target
+
+
+@contextmanager
+def new_output(path: str | PathLike[str]) -> Iterator[Folder]:
+    """Where to write a file or folder, which is there when all went well, and deleted when not.
+
+    On a local disk it is `path`.partial till then. To rename on an object store is to copy: there files are written
+    where they stay, each of which appears when it is whole.
+    """
+    target = refuse_taken(path)
+    new = Folder(f"{target.url}.partial") if target.local else target
+    try:
+        with explained(target.url, InputError):
+            if target.local:
+                new.remove("")
+                os.makedirs(os.path.dirname(target.path), exist_ok=True)
+            yield new
+            if target.local:
+                refuse_taken(path)
+                os.rename(new.path, target.path)
+    except BaseException as error:
+        new.remove("")
+        if isinstance(error, OSError):
+            raise InputError(f"{fspath(path)} cannot be written: {error}; give a path that can be made") from error
+        raise
