@@ -1,0 +1,248 @@
+"""Steps are done once, skipped when nothing has changed, never done over what is there."""
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import dask_rac
+from dask_rac import InputError, ResourceError, StoreInUseError
+from dask_rac.config import Event
+from dask_rac.recipe import load_recipe
+from dask_rac.runner import Planned, Runner
+from dask_rac.store.files import Folder
+
+RECIPE = """
+folder: {folder}
+steps:
+  generate: {{nodes: 400, degree: 6, weights: similarity, output: edges}}
+  cluster: {{weights: similarity, shards: 2}}
+  verify:
+  cut: {{clusters: [5, 9], output: labels.parquet}}
+  export: {{output: tree.nwk}}
+"""
+
+ALL = ["generate", "cluster", "verify", "cut", "export"]
+
+
+@pytest.fixture
+def recipe(tmp_path: Path) -> Path:
+    path = tmp_path / "recipe.yaml"
+    path.write_text(RECIPE.format(folder=tmp_path / "made"))
+    return path
+
+
+def runner(path: Path, *changes: str, report: Callable[[Event], None] = lambda _: None) -> Runner:
+    @contextmanager
+    def watch() -> Iterator[Callable[[Event], None]]:
+        yield report
+
+    made = Runner(load_recipe(path, changes), lambda _: None, watch)
+    made.check()
+    return made
+
+
+def actions(planned: list[Planned]) -> dict[str, str]:
+    return {one.step.name: one.action for one in planned}
+
+
+def run(path: Path, *changes: str, start: str | None = None, **keywords: Any) -> dict[str, str]:
+    return actions([planned for planned, _ in runner(path, *changes, **keywords).run(start)])
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {
+        str(file.relative_to(folder)): file.read_bytes()
+        for file in sorted(folder.rglob("*"))
+        if file.is_file() and file.name != "lock"
+    }
+
+
+def test_all_steps_once_then_none(recipe: Path, tmp_path: Path) -> None:
+    assert actions(runner(recipe).plan()) == dict.fromkeys(ALL, "do")
+    assert not (tmp_path / "made").exists()
+    assert run(recipe) == dict.fromkeys(ALL, "do")
+    made = tmp_path / "made"
+    clustering = dask_rac.open(made / "run")
+    labels = pd.read_parquet(made / "labels.parquet")
+    both = clustering.cut(n_clusters=[5, 9])
+    for wanted, expected in zip((5, 9), both, strict=True):
+        found = labels[labels["n_clusters"].astype(int) == wanted].sort_values("node")["label"]
+        assert np.array_equal(found, expected)
+    before = contents(made)
+    assert run(recipe) == dict.fromkeys(ALL, "skip")
+    assert contents(made) == before
+
+
+def test_records_tell_what_was_done(recipe: Path, tmp_path: Path) -> None:
+    run(recipe)
+    record = json.loads((tmp_path / "made/steps/cluster.json").read_text())
+    assert record["facts"] | {"peak_disk": 0, "rounds": 0} == {
+        "nodes": 400,
+        "merges": 399,
+        "trees": 1,
+        "rounds": 0,
+        "peak_disk": 0,
+    }
+    assert record["finished"]
+    assert record["given"]["weights"] == "similarity"
+
+
+@pytest.mark.parametrize("stage", ["generate", "round", "verify"])
+def test_a_stopped_step_goes_on(recipe: Path, tmp_path: Path, stage: str) -> None:
+    expected = tmp_path / "expected"
+    run(recipe, f"folder={expected}")
+
+    def stop(event: Event) -> None:
+        if event.stage == stage:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt) as stopped:
+        run(recipe, report=stop)
+    step = {"generate": "generate", "round": "cluster", "verify": "verify"}[stage]
+    assert f"in step '{step}'" in stopped.value.__notes__[0]
+    done = ALL[: ALL.index(step)]
+    assert run(recipe) == {name: "skip" if name in done else "resume" if name == step else "do" for name in ALL}
+    for name in ("labels.parquet", "tree.nwk"):
+        ours, theirs = tmp_path / "made" / name, expected / name
+        assert (contents(ours) or ours.read_bytes()) == (contents(theirs) or theirs.read_bytes())
+
+
+def test_what_does_not_change_the_result_changes_nothing(recipe: Path) -> None:
+    run(recipe)
+    assert set(run(recipe, "cluster.memory=1GB", "cluster.shards=3", "scheduler=threads:1").values()) == {"skip"}
+
+
+@pytest.mark.parametrize(
+    ("change", "step", "told"),
+    [
+        ("generate.nodes=401", "generate", "nodes was 400, is 401"),
+        ("cluster.linkage=complete", "cluster", "linkage was 'average', is 'complete'"),
+        ("cut.clusters=6", "cut", r"clusters was \[5, 9\], is 6"),
+    ],
+)
+def test_a_changed_step_is_refused_and_nothing_is_lost(
+    recipe: Path, tmp_path: Path, change: str, step: str, told: str
+) -> None:
+    run(recipe)
+    before = contents(tmp_path / "made")
+    with pytest.raises(InputError, match=rf"step '{step}' has changed .*{told}.*--from {step}"):
+        run(recipe, change)
+    assert contents(tmp_path / "made") == before
+
+
+def test_from_a_step_on_all_is_done_again(recipe: Path, tmp_path: Path) -> None:
+    run(recipe)
+    begun = {name: (tmp_path / f"made/steps/{name}.json").stat().st_mtime_ns for name in ALL}
+    plan = actions(runner(recipe, "cluster.linkage=complete").plan("cluster"))
+    assert plan == {"generate": "skip"} | dict.fromkeys(ALL[1:], "again")
+    run(recipe, "cluster.linkage=complete", start="cluster")
+    now = {name: (tmp_path / f"made/steps/{name}.json").stat().st_mtime_ns for name in ALL}
+    assert [now[name] > begun[name] for name in ALL] == [False, True, True, True, True]
+    assert "linkage=complete" in repr(dask_rac.open(tmp_path / "made/run"))
+    with pytest.raises(InputError, match="no step 'clustr': did you mean 'cluster'"):
+        load_recipe(recipe).step("clustr")
+
+
+def test_what_others_made_is_not_touched(recipe: Path, tmp_path: Path) -> None:
+    foreign = tmp_path / "made/labels.parquet"
+    foreign.parent.mkdir()
+    foreign.write_text("mine")
+    with pytest.raises(InputError, match=r"labels\.parquet is there, and step 'cut' has not made it"):
+        run(recipe)
+    with pytest.raises(InputError, match="has not made it"):
+        run(recipe, start="generate")
+    assert foreign.read_text() == "mine"
+    assert not (tmp_path / "made/edges").exists()
+
+
+def test_an_output_that_is_gone_is_made_again(recipe: Path, tmp_path: Path) -> None:
+    run(recipe)
+    (tmp_path / "made/tree.nwk").unlink()
+    assert run(recipe) == dict.fromkeys(ALL[:-1], "skip") | {"export": "do"}
+
+
+def test_another_output_leaves_the_one_before(recipe: Path, tmp_path: Path) -> None:
+    run(recipe)
+    assert run(recipe, "cut.output=others.csv", "cut.clusters=7")["cut"] == "do"
+    assert {"labels.parquet", "others.csv"} <= {path.name for path in (tmp_path / "made").iterdir()}
+
+
+def test_edges_of_the_users_count_by_their_files(tmp_path: Path) -> None:
+    edges = tmp_path / "mine.parquet"
+    pd.DataFrame({"source": [0, 1], "target": [1, 2], "weight": [1.0, 2.0]}).to_parquet(edges)
+    path = tmp_path / "recipe.yaml"
+    path.write_text(f"folder: {tmp_path}/made\nsteps:\n  cluster: {{edges: {edges}}}\n")
+    run(path)
+    assert run(path) == {"cluster": "skip"}
+    pd.DataFrame({"source": [0, 1], "target": [1, 2], "weight": [1.0, 3.0]}).to_parquet(edges)
+    with pytest.raises(InputError, match="what it works on has changed"):
+        run(path)
+    edges.unlink()
+    with pytest.raises(InputError, match=r"mine\.parquet, which does not exist"):
+        run(path)
+
+
+def test_ingest_then_cluster(tmp_path: Path) -> None:
+    (tmp_path / "list.csv").write_text("a,b,w\n0,1,1.5\n1,2,2.5\n3,2,0.5\n")
+    path = tmp_path / "recipe.yaml"
+    path.write_text(
+        f"folder: {tmp_path}/made\nsteps:\n  ingest: {{edges: {tmp_path}/list.csv, columns: [a, b, w]}}\n  cluster:\n"
+    )
+    assert run(path) == {"ingest": "do", "cluster": "do"}
+    assert sorted(dask_rac.open(tmp_path / "made/run").merges.compute()["height"]) == [0.5, 1.5, 2.5]
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ("generate.degree=7", "line 4: step 'generate': degree=7 is odd"),
+        ("generate.graph=ring", "step 'generate': graph='ring' is unknown"),
+        ("cluster.linkage=ward", "line 5: step 'cluster': linkage='ward'"),
+        ("cut.output=labels.txt", r"step 'cut': .*must end in \.parquet"),
+        ("export.output=tree.png", "step 'export': .*the name must say what is written"),
+        ("scheduler=lokal:2x1", "scheduler 'lokal:2x1' is unknown: use local"),
+    ],
+)
+def test_every_step_is_checked_before_the_first_starts(recipe: Path, tmp_path: Path, change: str, told: str) -> None:
+    with pytest.raises(InputError, match=told):
+        run(recipe, change)
+    assert not (tmp_path / "made").exists()
+
+
+def test_a_run_that_cannot_fit_is_refused_before_anything_starts(recipe: Path, tmp_path: Path) -> None:
+    with pytest.raises(ResourceError, match="set memory="):
+        run(recipe, "cluster.memory=1kB")
+    assert not (tmp_path / "made/edges").exists()
+
+
+def test_two_runs_cannot_have_one_folder(recipe: Path, tmp_path: Path) -> None:
+    (tmp_path / "made").mkdir()
+    with Folder(tmp_path / "made").locked(), pytest.raises(StoreInUseError, match="in use by process"):
+        run(recipe)
+
+
+def test_forecasts_tell_sizes(recipe: Path) -> None:
+    texts = [one.forecast.text for one in runner(recipe).plan()]
+    assert texts[0].startswith("1,200 edges")
+    assert texts[1].startswith("2 shards of")
+    assert texts[2] == "reads 1,200 edges once"
+    run(recipe)
+    written = load_recipe(recipe).steps[1].output
+    assert written is not None
+    folder = Path(written).parent
+    alone = folder.parent / "cut.yaml"
+    alone.write_text(f"folder: {folder.parent}/more\nsteps:\n  cut: {{run: {folder}/run, clusters: 3}}\n")
+    assert runner(alone).plan()[0].forecast.nodes == 400
+
+
+def test_a_broken_record_is_named(recipe: Path, tmp_path: Path) -> None:
+    run(recipe)
+    (tmp_path / "made/steps/cut.json").write_text("{")
+    with pytest.raises(InputError, match=r"steps/cut\.json cannot be read: delete it"):
+        run(recipe)
