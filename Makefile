@@ -5,6 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 KERNELS := $(VENV)/.kernels
+PARALLEL := --numprocesses=2 --dist=worksteal
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
@@ -14,13 +15,13 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' Makefile
 
 demo: $(INSTALLED) $(KERNELS) ## run the demonstration
-	$(BIN)/python pipelines/demo.py
+	$(BIN)/dask-rac demo
 
 test: lint types $(KERNELS) ## lint, types, tests, coverage
 	$(BIN)/coverage erase
-	$(BIN)/coverage run -m pytest
-	NUMBA_DISABLE_JIT=1 HYPOTHESIS_PROFILE=interpreted $(BIN)/coverage run -m pytest -m 'kernels and not soak'
-	$(BIN)/coverage combine --quiet
+	$(BIN)/python -m pytest $(PARALLEL) --cov --cov-report=
+	NUMBA_DISABLE_JIT=1 HYPOTHESIS_PROFILE=interpreted \
+	    $(BIN)/python -m pytest $(PARALLEL) --cov --cov-append --cov-report= -m 'kernels and not soak'
 	$(BIN)/coverage report
 
 lint: $(INSTALLED) ## ruff, rules and format

@@ -1,0 +1,71 @@
+"""Commands that make edges: generate, ingest."""
+
+from __future__ import annotations
+
+import click
+
+from dask_rac.cli import options
+from dask_rac.cli.shell import Shell
+
+EXAMPLE = "dask-rac generate lattice --nodes 1000000 -o edges"
+
+
+@click.group(help=f"Example: {EXAMPLE}\n\nMake graphs to try things on.", short_help="Make graphs to try things on.")
+def generate() -> None:
+    """Make graphs to try things on."""
+
+
+@options.command(EXAMPLE)
+@click.option("--nodes", type=int, required=True, metavar="N", help="The number of nodes.")
+@click.option("--degree", type=int, default=40, metavar="N", show_default=True, help="Edges at each node, even.")
+@click.option("--seed", type=int, default=0, metavar="N", show_default=True, help="Other seeds, other graphs.")
+@options.weights
+@click.option("-o", "--output", required=True, type=options.PATH, metavar="EDGES", help="A new folder of Parquet.")
+@options.computing
+@options.common
+def lattice(shell: Shell, output: str, scheduler: str | None, require_tls: bool | None, **shape: int | str) -> None:
+    """A jittered 3-D lattice of any size.
+
+    It has N x degree / 2 edges of 12 bytes; equal arguments give equal edges.
+    """
+    from dask_rac.datasets import lattice
+
+    with shell.connected(scheduler, require_tls) as client, shell.watch() as report:
+        written = lattice(**shape, store=output, client=client, progress=report)  # type: ignore[arg-type]
+    click.echo(written)
+
+
+@options.command("dask-rac ingest friends.csv -o edges --columns from,to,distance")
+@click.argument("edges", type=options.PATH)
+@click.option("-o", "--output", required=True, type=options.PATH, metavar="EDGES", help="A new folder of Parquet.")
+@click.option("--columns", metavar="A,B,C", default="source,target,weight", show_default=True, help="Their names.")
+@click.option("--no-header", is_flag=True, help="There are no names: columns are 0, 1, 2.")
+@click.option("--no-weights", is_flag=True, help="There is no weight: every edge weighs 1.")
+@click.option("--delimiter", metavar="C", help="Between columns, where the name's ending does not say.")
+@options.common
+def ingest(
+    shell: Shell, edges: str, output: str, columns: str, no_header: bool, no_weights: bool, delimiter: str | None
+) -> None:
+    """Turn an edge list into one that `cluster` takes.
+
+    From CSV, TSV, text, or Parquet with other names; every row is checked.
+    """
+    from dask_rac.conversion import ingest
+
+    if no_header and columns == "source,target,weight":
+        columns = "0,1,2"
+    names: list[str | int | None] = [int(name) if no_header and name.isdigit() else name for name in columns.split(",")]
+    if no_weights:
+        names = [*names[:2], None]
+    if len(names) != 3:
+        raise click.UsageError(f"--columns {columns} names {len(names)} columns, and three are needed")
+    with shell.watch() as report:
+        written = ingest(
+            edges, output, columns=tuple(names), delimiter=delimiter, header=not no_header, progress=report
+        )
+    click.echo(written)
+
+
+generate.add_command(lattice)
+
+COMMANDS = (generate, ingest)

@@ -1,0 +1,156 @@
+"""`dask-rac` itself: its commands, and how it ends."""
+
+from __future__ import annotations
+
+import re
+import signal
+import threading
+import traceback
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import click
+
+from dask_rac.cli.shell import Shell
+
+BUG, BAD_INPUT, NO_RESOURCES, DAMAGED, IN_USE, INTERRUPTED = 1, 2, 3, 4, 5, 130
+
+CALL = re.compile(r"dask_rac\.(resume|open|run)\('([^']*)'\)")
+KEYWORD = re.compile(
+    r"\b(linkage|missing|weights|max_height|n_nodes|duplicates|memory|shards|join|zero|nodes|degree|seed)="
+    r"(?:'([^']*)'|(True)|([\w.+-]*\w))?"
+)
+COMMANDS = {"open": "info"}
+"""Where a command is called otherwise than the function."""
+
+
+class Commands(click.Group):
+    """Commands whose errors end in a message and an exit code."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """In the order in which they are used."""
+        return list(self.commands)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run a command."""
+        shell = ctx.ensure_object(Shell)
+        try:
+            with _warnings_to(shell), _stopped_by_sigterm():
+                return super().invoke(ctx)
+        except (click.ClickException, click.exceptions.Exit, click.Abort, BrokenPipeError):
+            raise
+        except KeyboardInterrupt as stopped:
+            notes = "; ".join(getattr(stopped, "__notes__", []))
+            shell.fail(as_command(f"stopped{'; ' if notes and not notes.startswith('in ') else ' '}{notes}".strip()))
+            ctx.exit(INTERRUPTED)
+        except Exception as error:
+            code = exit_code(error)
+            where = "".join(f"{note}: " for note in getattr(error, "__notes__", []) if note.startswith("step "))
+            if code == BUG:
+                shell.fail(f"error: {where}{type(error).__name__}: {error}; this is a fault of dask_rac's", error)
+                if not shell.logged:
+                    click.echo(traceback.format_exc(), err=True)
+            else:
+                shell.fail(as_command(f"error: {where}{error}"), error)
+            ctx.exit(code)
+
+
+def exit_code(error: Exception) -> int:
+    """How a command ends that an error has stopped."""
+    from dask_rac.audit import AuditError
+    from dask_rac.errors import DamagedStoreError, InputError, ResourceError, StoreError, StoreInUseError
+
+    codes: list[tuple[type[Exception] | tuple[type[Exception], ...], int]] = [
+        (StoreInUseError, IN_USE),
+        ((DamagedStoreError, AuditError), DAMAGED),
+        ((ResourceError, MemoryError), NO_RESOURCES),
+        ((InputError, StoreError, FileNotFoundError, PermissionError), BAD_INPUT),
+    ]
+    return next((code for kinds, code in codes if isinstance(error, kinds)), BUG)
+
+
+def as_command(text: str) -> str:
+    """A message for callers of the library as one for users of the command line."""
+    text = CALL.sub(lambda call: f"`dask-rac {COMMANDS.get(call[1], call[1])} {call[2]}`", text)
+    return KEYWORD.sub(_as_option, text)
+
+
+def _as_option(keyword: re.Match[str]) -> str:
+    value = keyword[2] or keyword[4]
+    return f"--{keyword[1].replace('_', '-')}{f' {value}' if value else ''}"
+
+
+@contextmanager
+def _warnings_to(shell: Shell) -> Iterator[None]:
+    """Have warnings told as everything else is."""
+    with warnings.catch_warnings():
+        warnings.showwarning = lambda message, *_, **__: shell.warn(str(message))
+        yield
+
+
+@contextmanager
+def _stopped_by_sigterm() -> Iterator[None]:
+    """Treat the signal by which schedulers and containers stop a program as Ctrl-C."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def stop(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def version() -> str:
+    """Of the package; asked only when wanted."""
+    from dask_rac import __version__
+
+    return __version__
+
+
+def _tell_version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
+    if wanted and not ctx.resilient_parsing:
+        click.echo(f"dask-rac {version()}")
+        ctx.exit()
+
+
+@click.group("rac", cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_tell_version,
+    help="Show the version and exit.",
+)
+def main() -> None:
+    """Exact hierarchical clustering of graphs of any size.
+
+    \b
+    dask-rac demo                                            see it work
+    dask-rac generate lattice --nodes 100000 -o edges        edges to try things on
+    dask-rac cluster edges -o run                            the tree
+    dask-rac cut run --clusters 50 -o labels.parquet         flat clusters
+    dask-rac run recipe.yaml                                 all of it, as a pipeline
+
+    Exit codes: 0 done, 2 bad input, 3 too little disk, memory or workers, 4 damaged store, 5 store in use,
+    130 interrupted.
+    """
+
+
+def _register() -> None:
+    """Add all commands."""
+    from dask_rac.cli import completion, demo, edges, pipeline, results, runs
+
+    for module in (demo, edges, runs, results, pipeline, completion):
+        for command in module.COMMANDS:
+            main.add_command(command)
+
+
+_register()

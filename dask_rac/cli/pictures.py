@@ -1,0 +1,66 @@
+"""Tables, bars and trees for the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from rich.table import Table
+from rich.tree import Tree
+
+if TYPE_CHECKING:
+    from dask_rac.config import RoundRecord
+    from dask_rac.treetop import Branch
+
+BAR = 24
+MOST_ROUNDS = 24  # beyond it the middle is left out
+
+
+def facts(rows: Mapping[str, str]) -> Table:
+    """Names and values."""
+    table = Table.grid("name", "value", padding=(0, 2))
+    table.columns[0].style = "bold"
+    table.columns[0].no_wrap = True
+    for name, value in rows.items():
+        table.add_row(name, value)
+    return table
+
+
+def rounds(records: Sequence[RoundRecord]) -> Table:
+    """A row a round, its merges as a bar."""
+    table = Table(box=None, padding=(0, 1), header_style="bold")
+    for name in ("round", "clusters", "edges", "merges"):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("merges in the round", no_wrap=True)
+    most = max((record.merges for record in records), default=1)
+    left_out = len(records) - MOST_ROUNDS if len(records) > MOST_ROUNDS else 0
+    for place, record in enumerate(records):
+        if left_out and MOST_ROUNDS - 5 <= place < len(records) - 5:
+            if place == MOST_ROUNDS - 5:
+                table.add_row("…", "", "", "", f"{left_out} more rounds")
+            continue
+        name = "finisher" if record.finisher else str(record.round)
+        numbers = (f"{number:,}" for number in (record.clusters, record.edges, record.merges))
+        table.add_row(name, *numbers, "█" * max(1, round(BAR * record.merges / most)), style=_style(record))
+    return table
+
+
+def _style(record: RoundRecord) -> str:
+    return "cyan" if record.finisher else ""
+
+
+def tree(branches: Sequence[Branch], trees: int) -> Tree:
+    """The top of the hierarchy."""
+    root = Tree("top of the tree" if trees == 1 else f"tops of {len(branches)} of {trees:,} trees")
+    waiting = [(branch, root) for branch in reversed(branches)]
+    while waiting:
+        branch, above = waiting.pop()
+        place = above.add(_branch_text(branch))
+        waiting += [(child, place) for child in reversed(branch.children)]
+    return root
+
+
+def _branch_text(branch: Branch) -> str:
+    if branch.size == 1:
+        return f"node {branch.node}"
+    return f"{branch.size:,} nodes at {branch.height:.4g}{'' if branch.children else ' …'}"

@@ -1,0 +1,58 @@
+"""Commands that take results out of a run: cut, export."""
+
+from __future__ import annotations
+
+import click
+
+from dask_rac.cli import options
+from dask_rac.cli.shell import Shell
+
+
+@options.command("dask-rac cut run --height 0.3 --height 0.5 -o labels.parquet")
+@click.argument("run", type=options.PATH)
+@click.option("--height", type=float, multiple=True, metavar="H", help="Clusters at this height; may be repeated.")
+@click.option("--clusters", type=int, multiple=True, metavar="K", help="So many clusters; may be repeated.")
+@click.option(
+    "-o", "--output", required=True, type=options.PATH, metavar="LABELS", help="A new .parquet, .zarr, .csv, .csv.gz."
+)
+@options.common
+def cut(shell: Shell, run: str, height: tuple[float, ...], clusters: tuple[int, ...], output: str) -> None:
+    """Write the flat clusters of a RUN.
+
+    The label of every node, 0, 1, 2, ..., numbered by smallest node.
+    """
+    from dask_rac.api import open_run
+
+    if bool(height) == bool(clusters):
+        raise click.UsageError("give either --height or --clusters, once or more often")
+    values = height or clusters
+    wanted = list(values) if len(values) > 1 else values[0]
+    with shell.watch() as report:
+        result = open_run(run, progress=report)
+        if not result.finished:
+            shell.warn(f"{run} is not finished: these are the merges so far; go on with `dask-rac resume {run}`")
+        written = result.cut(**{"height" if height else "n_clusters": wanted}, store=output)
+    click.echo(written)
+
+
+@options.command("dask-rac export run -o tree.nwk")
+@click.argument("run", type=options.PATH)
+@click.option(
+    "-o", "--output", required=True, type=options.PATH, metavar="FILE", help="A new .npy, .nwk, .newick or .parquet."
+)
+@click.option("--join", is_flag=True, help="Join the trees of a forest at infinity, for .npy.")
+@click.option("--zero", type=float, metavar="S", help="The similarity that becomes distance 0.")
+@options.common
+def export(shell: Shell, run: str, output: str, join: bool, zero: float | None) -> None:
+    """Write the tree of a RUN as one file.
+
+    By its name's ending: scipy's Z (.npy), Newick (.nwk), or the merges (.parquet).
+    """
+    from dask_rac.api import open_run
+
+    with shell.watch() as report:
+        written = open_run(run, progress=report).export(output, join=join, zero=zero)
+    click.echo(written)
+
+
+COMMANDS = (cut, export)

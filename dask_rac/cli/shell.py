@@ -1,0 +1,107 @@
+"""What all commands share: results on standard output, all else on standard error, and the log."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from dask_rac.config import Event, Progress
+
+PROGRAM = "dask-rac"
+
+
+class Shell:
+    """One invocation: how much it says, and where."""
+
+    def __init__(self) -> None:
+        self.quiet = False
+        self._log = logging.getLogger("dask_rac.cli")
+        self._log.propagate = False
+        self._logged = False
+
+    def open_log(self, path: str) -> None:
+        """Have everything written to a file as well, after what is there."""
+        try:
+            handler = logging.FileHandler(path, encoding="utf-8")
+        except OSError as error:
+            raise click.BadParameter(f"{path} cannot be written: {error.strerror}") from error
+        handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+        for name in (self._log.name, "distributed"):
+            logging.getLogger(name).addHandler(handler)
+        self._log.setLevel(logging.INFO)
+        self._logged = True
+        click.get_current_context().find_root().call_on_close(lambda: self._close_log(handler))
+
+    def _close_log(self, handler: logging.Handler) -> None:
+        """Let go of the log; the process may go on, in tests or in a shell of Python's."""
+        for name in (self._log.name, "distributed"):
+            logging.getLogger(name).removeHandler(handler)
+        handler.close()
+
+    @property
+    def out(self) -> Console:
+        """Where results go."""
+        from rich.console import Console
+
+        return Console(file=sys.stdout, highlight=False, markup=False)
+
+    def tell(self, text: str) -> None:
+        """Something to know."""
+        self._say(logging.INFO, text, not self.quiet)
+
+    def warn(self, text: str) -> None:
+        """Something to look at."""
+        self._say(logging.WARNING, f"warning: {text}", not self.quiet)
+
+    def fail(self, text: str, trace: BaseException | None = None) -> None:
+        """Why it ended; told even if quiet."""
+        self._say(logging.ERROR, text, True)
+        if trace is not None and self._logged:
+            self._log.error("traceback", exc_info=trace)
+
+    @property
+    def logged(self) -> bool:
+        """Whether there is a log."""
+        return self._logged
+
+    def _say(self, level: int, text: str, aloud: bool) -> None:
+        if aloud:
+            click.echo(f"{PROGRAM}: {text}", err=True)
+        if self._logged:
+            self._log.log(level, text)
+
+    @contextmanager
+    def watch(self) -> Iterator[Progress]:
+        """Who is told of progress: a bar on a terminal, lines in the log."""
+        from dask_rac.progress import LineProgress, TerminalProgress, on_terminal
+
+        listeners: list[Callable[[Event], None]] = []
+        with ExitStack() as stack:
+            if not self.quiet and on_terminal():
+                listeners.append(stack.enter_context(TerminalProgress()))
+            if self._logged:
+                listeners.append(LineProgress(self._log.info))
+
+            def report(event: Event) -> None:
+                for listener in listeners:
+                    listener(event)
+
+            yield report
+
+    @contextmanager
+    def connected(self, scheduler: str | None, require_tls: bool | None) -> Iterator[Any]:
+        """Where to run."""
+        from dask_rac.clusters import connected
+        from dask_rac.defaults import setting
+
+        tls = bool(setting("require-tls", require_tls))
+        with connected(setting("scheduler", scheduler), require_tls=tls, tell=self.tell) as client:
+            yield client

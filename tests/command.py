@@ -1,0 +1,45 @@
+"""The real command, in a process of its own."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import coverage
+
+ROOT = Path(__file__).parent.parent
+SCRIPT = Path(sys.executable).parent / "dask-rac"
+
+
+def command_line(*words: str | Path) -> list[str]:
+    """How to start the command; measured if this process is."""
+    measured = coverage.Coverage.current() is not None
+    start = ["-m", "coverage", "run", f"--rcfile={ROOT / 'pyproject.toml'}"] if measured else []
+    return [sys.executable, *start, str(SCRIPT), *map(str, words)]
+
+
+def environment(**changes: str) -> dict[str, str]:
+    """What the command finds: no settings of whoever runs the tests."""
+    ours = {name: value for name, value in os.environ.items() if not name.startswith(("DASK_", "AWS_"))}
+    return {**ours, "COVERAGE_FILE": str(ROOT / ".coverage"), "COLUMNS": "80", **changes}
+
+
+def rac(*words: str | Path, cwd: Path, **changes: str) -> subprocess.CompletedProcess[str]:
+    """What came of a command."""
+    return subprocess.run(
+        command_line(*words),
+        cwd=cwd,
+        env=environment(**changes),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=180,
+    )
+
+
+def done(*words: str | Path, cwd: Path, **changes: str) -> str:
+    """What a command that succeeds prints; it says nothing else, as nobody watches."""
+    result = rac(*words, cwd=cwd, **changes)
+    assert result.returncode == 0, result.stderr
+    assert result.stderr == ""
+    return result.stdout

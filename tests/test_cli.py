@@ -1,0 +1,384 @@
+"""The real command in a process of its own: what it prints, how it ends."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import zarr
+
+import dask_rac
+from dask_rac.cli.entry import as_command
+from dask_rac.store.files import Folder
+from tests.command import SCRIPT, command_line, done, environment, rac
+from tests.terminal import Terminal
+
+COMMANDS = ["demo", "generate", "generate lattice", "ingest", "cluster", "resume", "plan", "info", "verify", "cut"]
+COMMANDS += ["export", "run", "completion"]
+
+NODES = 600
+
+
+@pytest.fixture(scope="module")
+def edges(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("edges") / "edges"
+    dask_rac.datasets.lattice(NODES, 6, 0, folder, weights="similarity")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def run(edges: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A finished run."""
+    store = tmp_path_factory.mktemp("runs") / "run"
+    dask_rac.cluster(edges, weights="similarity", store=store, shards=2)
+    return store
+
+
+def merges(store: Path) -> pd.DataFrame:
+    frame: pd.DataFrame = dask_rac.open(store).merges.compute().reset_index(drop=True)
+    return frame
+
+
+class TestHelp:
+    @pytest.mark.parametrize("command", COMMANDS)
+    def test_begins_with_an_example_and_fits_a_screen(self, command: str, tmp_path: Path) -> None:
+        lines = done(*command.split(), "--help", cwd=tmp_path).splitlines()
+        assert len(lines) <= 24
+        assert max(map(len, lines)) <= 80
+        assert lines[2].startswith(f"  Example: dask-rac {command.split(maxsplit=1)[0]}")
+
+    def test_of_all(self, tmp_path: Path) -> None:
+        printed = done("--help", cwd=tmp_path)
+        listed = re.findall(r"^  ([a-z]+)  ", printed.partition("Commands:")[2], flags=re.MULTILINE)
+        assert sorted(listed) == sorted(command for command in COMMANDS if " " not in command)
+
+    def test_needs_none_of_the_libraries(self) -> None:
+        code = "import sys, dask_rac.cli; print([m for m in ('numba', 'numpy', 'dask', 'pandas') if m in sys.modules])"
+        asked = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+        assert asked.stdout.strip() == "[]"
+
+    def test_answers_at_once(self, tmp_path: Path) -> None:
+        def seconds() -> float:
+            began = time.perf_counter()
+            subprocess.run([SCRIPT, "--help"], cwd=tmp_path, capture_output=True, check=True)
+            return time.perf_counter() - began
+
+        assert min(seconds() for _ in range(5)) < 0.6
+
+    def test_is_a_command_of_dasks(self, tmp_path: Path, run: Path) -> None:
+        dask = [sys.executable, "-m", "dask"]
+        asked = subprocess.run([*dask, "rac", "info", run], capture_output=True, text=True, check=False, cwd=tmp_path)
+        assert asked.returncode == 0, asked.stderr
+        assert "finished" in asked.stdout
+        failed = subprocess.run([*dask, "rac", "info", "x"], capture_output=True, text=True, check=False, cwd=tmp_path)
+        assert failed.returncode == 2
+
+    def test_version(self, tmp_path: Path) -> None:
+        assert done("--version", cwd=tmp_path) == f"dask-rac {dask_rac.__version__}\n"
+
+    @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+    def test_completion_script(self, shell: str, tmp_path: Path) -> None:
+        assert "_DASK_RAC_COMPLETE" in done("completion", shell, cwd=tmp_path)
+
+    def test_completes(self, tmp_path: Path) -> None:
+        def completed(words: str, word: int) -> list[str]:
+            asked = rac(cwd=tmp_path, _DASK_RAC_COMPLETE="bash_complete", COMP_WORDS=words, COMP_CWORD=str(word))
+            return [line.partition(",")[2] for line in asked.stdout.splitlines()]
+
+        assert completed("dask-rac cl", 1) == ["cluster"]
+        assert completed("dask-rac cluster x --linkage s", 4) == ["single"]
+        assert completed("dask-rac cluster x --missing i", 4) == ["ignore", "infinite"]
+        assert completed("dask-rac cluster x --scheduler l", 4) == ["local:2x1"]
+
+
+class TestCommands:
+    def test_from_nothing_to_labels(self, tmp_path: Path) -> None:
+        made = done("generate", "lattice", "--nodes", "500", "--degree", "6", "-o", "edges", cwd=tmp_path)
+        assert made == "edges\n"
+        done("cluster", "edges", "-o", "run", "--linkage", "complete", "--shards", "2", cwd=tmp_path)
+        expected = dask_rac.cluster(str(tmp_path / "edges"), "complete")
+        columns = ["left", "right", "height", "size"]
+        pd.testing.assert_frame_equal(
+            merges(tmp_path / "run")[columns].sort_values(["height", "size", "left"], ignore_index=True),
+            expected.merges[columns].sort_values(["height", "size", "left"], ignore_index=True),
+        )
+        for name in ("labels.parquet", "labels.zarr", "labels.csv"):
+            assert done("cut", "run", "--clusters", "9", "-o", name, cwd=tmp_path) == f"{name}\n"
+        labels = expected.cut(n_clusters=9)
+        assert np.array_equal(pd.read_parquet(tmp_path / "labels.parquet")["label"], labels)
+        assert np.array_equal(pd.read_csv(tmp_path / "labels.csv")["label"], labels)
+        assert np.array_equal(np.asarray(zarr.open_array(tmp_path / "labels.zarr", mode="r")[:])[0], labels)
+
+    def test_settings_reach_the_run(self, edges: Path, tmp_path: Path) -> None:
+        words = "--linkage average --missing 0.1 --weights similarity --max-height 0.3 --n-nodes 700 --no-finisher"
+        done("cluster", edges, "-o", "run", *words.split(), "--duplicates", "max", "--memory", "1GB", cwd=tmp_path)
+        told = json.loads(done("info", "run", "--json", cwd=tmp_path))
+        assert told["parameters"] == {
+            "linkage": "average",
+            "missing": 0.1,
+            "weights": "similarity",
+            "max_height": 0.3,
+            "duplicates": "max",
+            "finisher": False,
+        }
+        assert told["facts"]["nodes"] == 700
+        assert told["status"] == "finished"
+        assert told["heights"][1] >= 0.3
+
+    def test_info_for_people(self, run: Path, tmp_path: Path) -> None:
+        printed = done("info", run, "--tree", cwd=tmp_path)
+        assert max(map(len, printed.splitlines())) <= 80
+        for text in ("finished", f"{NODES} nodes", "average of similarity", f"{NODES - 1} merges".split()[0], "█"):
+            assert text in printed
+        assert "top of the tree" in printed
+        assert f"└── {NODES} nodes at" in printed
+
+    def test_info_on_the_way(self, edges: Path, tmp_path: Path) -> None:
+        def stop(event: dask_rac.Event) -> None:
+            if event.stage == "round":
+                raise KeyboardInterrupt
+
+        with pytest.raises(KeyboardInterrupt):
+            dask_rac.cluster(edges, weights="similarity", store=tmp_path / "run", shards=2, progress=stop)
+        assert json.loads(done("info", "run", "--json", cwd=tmp_path))["status"] == "stopped"
+        assert "so far" in done("info", "run", cwd=tmp_path)
+        with Folder(tmp_path / "run").locked():
+            assert json.loads(done("info", "run", "--json", cwd=tmp_path))["status"] == "running"
+        cut = rac("cut", "run", "--height", "0.5", "-o", "labels.csv", cwd=tmp_path)
+        assert cut.returncode == 0
+        assert "warning: run is not finished" in cut.stderr
+        export = rac("export", "run", "-o", "tree.npy", cwd=tmp_path)
+        assert export.returncode == 2
+        assert "go on with `dask-rac resume" in export.stderr
+
+    def test_plan(self, edges: Path, tmp_path: Path) -> None:
+        told = json.loads(done("plan", edges, "--memory", "1GB", "--shards", "3", "--json", cwd=tmp_path))
+        planned = dask_rac.plan(edges, memory="1GB", shards=3)
+        assert told["shards"] == planned.shards == 3
+        assert told["disk"] == planned.disk
+        assert told["budget"]["memory"] == 1_000_000_000
+        assert "3 of" in done("plan", edges, "--memory", "1GB", "--shards", "3", cwd=tmp_path)
+        assert not list(tmp_path.iterdir())
+
+    def test_verify(self, run: Path, edges: Path, tmp_path: Path) -> None:
+        assert f"{NODES - 1} merges come out of {3 * NODES:,} edges" in done("verify", run, cwd=tmp_path)
+        assert json.loads(done("verify", run, "--edges", edges, "--json", cwd=tmp_path))["wrong"] == 0
+
+    def test_export(self, run: Path, tmp_path: Path) -> None:
+        for name, zero in (("z.npy", ["--zero", "2"]), ("tree.nwk", []), ("merges.parquet", [])):
+            assert done("export", run, "-o", name, *zero, cwd=tmp_path) == f"{name}\n"
+        expected = dask_rac.open(run)
+        assert np.array_equal(np.load(tmp_path / "z.npy"), expected.to_scipy(zero=2))
+        assert (tmp_path / "tree.nwk").read_text().count(",") == NODES - 1
+        assert len(pd.read_parquet(tmp_path / "merges.parquet")) == NODES - 1
+
+    def test_ingest(self, tmp_path: Path) -> None:
+        (tmp_path / "list.txt").write_text("# a comment\n0 1\n1 2\n")
+        done("ingest", "list.txt", "-o", "edges", "--no-header", "--no-weights", cwd=tmp_path)
+        assert pd.read_parquet(tmp_path / "edges")["weight"].tolist() == [1.0, 1.0]
+        (tmp_path / "list.csv").write_text("a,b,w\n0,1,x\n")
+        bad = rac("ingest", "list.csv", "-o", "more", "--columns", "a,b,w", cwd=tmp_path)
+        assert bad.returncode == 2
+        assert "list.csv" in bad.stderr
+        assert not (tmp_path / "more").exists()
+        few = rac("ingest", "list.csv", "-o", "more", "--columns", "a,b", cwd=tmp_path)
+        assert (few.returncode, "names 2 columns" in few.stderr) == (2, True)
+
+    def test_demo_shows_everything(self, tmp_path: Path) -> None:
+        shown = rac("demo", "--nodes", "3000", "--folder", "demo", cwd=tmp_path)
+        assert shown.returncode == 0, shown.stderr
+        assert max(map(len, shown.stdout.splitlines())) <= 80
+        asked = re.findall(r"^\$ dask-rac (\w+)", shown.stdout, flags=re.MULTILINE)
+        assert asked == ["plan", "cluster", "resume", "info", "verify", "cut", "export"]
+        for text in ("stopped after two rounds", "█", "top of the tree", "come out of", "share the centre"):
+            assert text in shown.stdout
+        assert {"edges.parquet", "run", "labels.parquet", "tree.nwk"} <= {
+            path.name for path in (tmp_path / "demo").iterdir()
+        }
+        again = rac("demo", "--nodes", "3000", "--folder", "demo", cwd=tmp_path)
+        assert again.returncode == 2
+        assert "nothing is written over" in again.stderr
+
+
+class TestExitCodes:
+    def test_2_bad_input(self, edges: Path, run: Path, tmp_path: Path) -> None:
+        for words, told in [
+            (("cluster", "nowhere", "-o", "run"), "nowhere does not exist"),
+            (("cluster", edges, "-o", "run", "--linkage", "ward"), "--linkage ward: ward linkage needs"),
+            (("cluster", edges, "-o", run), f"go on with `dask-rac resume {run}`"),
+            (("cluster", edges, "-o", "run", "--memory", "much"), "--memory much is no amount of memory"),
+            (("cut", run, "--clusters", "0", "-o", "x.csv"), "is not to be had"),
+            (("cut", run, "--clusters", "3", "-o", "x.txt"), "must end in"),
+            (("cut", run, "-o", "x.csv"), "give either --height or --clusters"),
+            (("info", "nowhere"), "is no store of dask_rac"),
+            (("generate", "lattice", "--nodes", "9", "--degree", "7", "-o", "x"), "--degree 7 is odd"),
+            (("info", run, "--log-file", "no/such/folder/log"), "cannot be written"),
+        ]:
+            failed = rac(*words, cwd=tmp_path)
+            assert failed.returncode == 2, failed.stderr
+            assert told in failed.stderr
+            assert failed.stdout == ""
+        assert not list(tmp_path.iterdir())
+
+    def test_3_resources(self, edges: Path, tmp_path: Path) -> None:
+        small = rac("cluster", edges, "-o", "run", "--memory", "1kB", cwd=tmp_path)
+        assert small.returncode == 3
+        assert re.search(r"set --memory [\d.]+MB or more", small.stderr)
+        nobody = rac(
+            *("plan", edges, "--scheduler", "tcp://127.0.0.1:1"),
+            cwd=tmp_path,
+            DASK_DISTRIBUTED__COMM__TIMEOUTS__CONNECT="1s",
+        )
+        assert nobody.returncode == 3
+        assert "tcp://127.0.0.1:1" in nobody.stderr
+        assert "Traceback" not in small.stderr + nobody.stderr
+
+    def test_4_damaged(self, edges: Path, tmp_path: Path) -> None:
+        done("cluster", edges, "-o", "run", "--weights", "similarity", cwd=tmp_path)
+        file = next((tmp_path / "run/merges").iterdir())
+        data = bytearray(file.read_bytes())
+        data[len(data) // 2] ^= 1
+        file.write_bytes(data)
+        failed = rac("verify", "run", cwd=tmp_path)
+        assert failed.returncode == 4, failed.stderr
+        assert file.name in failed.stderr
+
+    def test_4_wrong(self, run: Path, tmp_path: Path) -> None:
+        dask_rac.datasets.lattice(NODES, 6, 1, tmp_path / "others", weights="similarity")
+        failed = rac("verify", run, "--edges", "others", cwd=tmp_path)
+        assert failed.returncode == 4, failed.stderr
+        assert "merges are wrong" in failed.stderr
+
+    def test_5_in_use(self, edges: Path, tmp_path: Path) -> None:
+        (tmp_path / "run").mkdir()
+        with Folder(tmp_path / "run").locked():
+            failed = rac("cluster", edges, "-o", "run", cwd=tmp_path)
+        assert failed.returncode == 5, failed.stderr
+        assert f"in use by process {os.getpid()}" in failed.stderr
+
+    @pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM])
+    @pytest.mark.parametrize("place", ["threads", "local:2x1"])
+    def test_130_interrupted_then_resumed(self, tmp_path: Path, signum: signal.Signals, place: str) -> None:
+        dask_rac.datasets.lattice(20_000, 20, 0, tmp_path / "edges", weights="similarity")
+        words = ("cluster", "edges", "-o", "run", "--weights", "similarity", "--shards", "12", "--scheduler", place)
+        process = subprocess.Popen(
+            command_line(*words),
+            cwd=tmp_path,
+            env=environment(),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+        await_file(tmp_path / "run/manifests/00001.json", process)
+        os.killpg(process.pid, signum)  # as a terminal does: to all processes
+        printed, told = process.communicate(timeout=60)
+        assert process.returncode == 130, told
+        assert printed == ""
+        assert "Traceback" not in told
+        assert re.search(r"dask-rac: stopped; go on with `dask-rac resume .*run`\n$", told)
+        assert json.loads(done("info", "run", "--json", cwd=tmp_path))["status"] == "stopped"
+        done("resume", "run", cwd=tmp_path)
+        expected = dask_rac.cluster(str(tmp_path / "edges"), weights="similarity").merges
+        columns = ["left", "right", "height", "size"]
+        pd.testing.assert_frame_equal(
+            merges(tmp_path / "run")[columns].sort_values(["right"], ignore_index=True),
+            expected[columns].sort_values(["right"], ignore_index=True),
+        )
+
+
+def await_file(path: Path, process: "subprocess.Popen[str]") -> None:
+    """Wait until a process has written a file."""
+    for _ in range(3000):
+        if path.exists():
+            return
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.02)
+    raise AssertionError(f"{path} did not appear")
+
+
+class TestOutput:
+    def test_log_file_gets_everything(self, edges: Path, tmp_path: Path) -> None:
+        done("cluster", edges, "-o", "run", "--weights", "similarity", "--log-file", "log", cwd=tmp_path)
+        rac("cluster", edges, "-o", "run", "--log-file", "log", cwd=tmp_path)
+        lines = (tmp_path / "log").read_text().splitlines()
+        assert any("INFO round 1:" in line for line in lines)
+        assert any("ERROR error:" in line and "holds a run already" in line for line in lines)
+
+    def test_quiet(self, tmp_path: Path) -> None:
+        pd.DataFrame({"source": [0, 1, 1], "target": [1, 2, 1], "weight": [1.0, 2.0, 3.0]}).to_parquet(
+            tmp_path / "loop.parquet"
+        )
+        loud = rac("cluster", "loop.parquet", "-o", "one", cwd=tmp_path)
+        assert loud.stderr == "dask-rac: warning: dropped 1 self loops: a node has no distance to itself\n"
+        assert (
+            done("cluster", "loop.parquet", "-o", "two", "--quiet", cwd=tmp_path).replace("/two", "/one") == loud.stdout
+        )
+
+    def test_no_colour_unless_on_a_terminal(self, run: Path, tmp_path: Path) -> None:
+        assert "\x1b" not in done("info", run, "--tree", cwd=tmp_path)
+
+    def test_settings_of_dasks(self, edges: Path, tmp_path: Path) -> None:
+        told = json.loads(done("plan", edges, "--json", cwd=tmp_path, DASK_RAC__MEMORY="2GB", DASK_RAC__SHARDS="5"))
+        assert (told["budget"]["memory"], told["shards"]) == (2_000_000_000, 5)
+        (tmp_path / "config").mkdir()
+        (tmp_path / "config/dask-rac.yaml").write_text("rac: {memory: 3GB, scheduler: threads:1}\n")
+        told = json.loads(done("plan", edges, "--json", cwd=tmp_path, DASK_CONFIG=str(tmp_path / "config")))
+        assert (told["budget"]["memory"], told["budget"]["threads"]) == (3_000_000_000, 1)
+        given = json.loads(done("plan", edges, "--json", "--memory", "4GB", cwd=tmp_path, DASK_RAC__MEMORY="2GB"))
+        assert given["budget"]["memory"] == 4_000_000_000
+        refused = rac(
+            "plan", edges, cwd=tmp_path, DASK_RAC__SCHEDULER="tcp://192.0.2.1:1", DASK_RAC__REQUIRE_TLS="true"
+        )
+        assert refused.returncode == 2
+        assert "192.0.2.1" in refused.stderr
+
+
+class TestTerminal:
+    """A whole session, as it is seen in a window of 80 columns."""
+
+    def test_bars_come_and_go(self, tmp_path: Path) -> None:
+        dask_rac.datasets.lattice(5000, 10, 0, tmp_path / "edges", weights="similarity")
+        bars: set[str] = set()
+
+        def look(screen: list[str]) -> None:
+            bars.update(line for line in screen if line.startswith("dask_rac: "))
+
+        shown = Terminal("cluster", "edges", "-o", "run", "--weights", "similarity", "--shards", "3", cwd=tmp_path)
+        screen = shown.watch(look)
+        assert any("round" in bar for bar in bars)
+        assert all(re.search(r" [━╸╺]{16} 0:\d\d:\d\d$", bar) for bar in bars)
+        assert [line.partition(" ")[0] for line in screen][:3] == ["nodes", "merges", "trees"]
+        assert not any("━" in line for line in screen)
+        assert b"\x1b[?25h" in shown.raw  # the cursor is back
+
+    def test_quiet_shows_results_only(self, edges: Path, tmp_path: Path) -> None:
+        words = ("cluster", edges, "-o", "run", "--weights", "similarity", "--shards", "2", "--quiet")
+        assert "━".encode() not in Terminal(*words, cwd=tmp_path).watch_raw()
+
+    def test_colours(self, run: Path, tmp_path: Path) -> None:
+        assert b"\x1b[1m" in Terminal("info", run, cwd=tmp_path).watch_raw()
+        plain = Terminal("info", run, cwd=tmp_path, NO_COLOR="1").watch_raw()
+        assert not re.search(rb"\x1b\[[0-9;]*3[0-9]", plain)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("go on with dask_rac.resume('/a b/run')", "go on with `dask-rac resume /a b/run`"),
+        ("look with dask_rac.open('run')", "look with `dask-rac info run`"),
+        ("set memory='1.2GB' or more", "set --memory 1.2GB or more"),
+        ("set shards=512 or more, or a larger memory=", "set --shards 512 or more, or a larger --memory"),
+        ("max_height=-1 is below 0", "--max-height -1 is below 0"),
+        ("use missing='infinite'", "use --missing infinite"),
+    ],
+)
+def test_messages_speak_of_options(text: str, expected: str) -> None:
+    assert as_command(text) == expected
