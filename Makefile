@@ -3,6 +3,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+CORE := $(VENV)/.core
 INSTALLED := $(VENV)/.installed
 KERNELS := $(VENV)/.kernels
 PARALLEL := --numprocesses=2 --dist=worksteal
@@ -14,7 +15,7 @@ PARALLEL := --numprocesses=2 --dist=worksteal
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' Makefile
 
-demo: $(INSTALLED) $(KERNELS) ## run the demonstration
+demo: $(CORE) $(KERNELS) ## run the demonstration
 	$(BIN)/dask-rac demo
 
 test: lint types $(KERNELS) ## lint, types, tests, coverage
@@ -44,12 +45,18 @@ clean: clean-cache ## delete caches and reports; .venv stays
 	find dask_rac tests pipelines -type d -name __pycache__ -prune -exec rm -rf {} +
 	rm -rf .coverage .coverage.* .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache build dist htmlcov
 
-$(INSTALLED): pyproject.toml
-	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --editable '.[test,bench]'
+$(BIN)/python:
+	$(PYTHON) -m venv $(VENV)
+
+$(CORE): pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --editable .
 	touch $@
 
+$(INSTALLED): pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --editable '.[test,bench]'
+	touch $(CORE) $@
+
 # numba looks only at the file of the kernel itself, not at the helpers inlined into it from another.
-$(KERNELS): $(wildcard dask_rac/kernels/*.py) | $(INSTALLED)
+$(KERNELS): $(wildcard dask_rac/kernels/*.py) | $(CORE)
 	$(MAKE) --no-print-directory clean-cache
 	touch $@

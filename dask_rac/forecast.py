@@ -17,6 +17,7 @@ from dask_rac.store.edgelist import edges_size
 from dask_rac.store.edges import EdgeSource, open_edges
 from dask_rac.store.files import Folder
 from dask_rac.store.manifest import read_chain, read_header
+from dask_rac.store.urls import locate
 from dask_rac.workers import Threads
 
 MERGE_BYTES = {".npy": 32, ".parquet": 36}  # a row of Z; a row of merges
@@ -50,8 +51,8 @@ def _generate(given: Mapping[str, Any], _: Forecast | None, place: str) -> Forec
 
 
 def _ingest(given: Mapping[str, Any], _: Forecast | None, place: str) -> Forecast:
-    size = Folder(given["edges"]).bytes_of()
-    return Forecast(f"{size_text(size)} to be read")
+    filesystem, path = locate(given["edges"])
+    return Forecast(f"{size_text(filesystem.du(path))} to be read")
 
 
 def _cluster(given: Mapping[str, Any], before: Forecast | None, place: str) -> Forecast:

@@ -21,10 +21,10 @@ from dataclasses import dataclass, field
 from os import PathLike, fspath
 from typing import Any, NamedTuple
 
-import fsspec
 import yaml
 
 from dask_rac.errors import InputError
+from dask_rac.store.urls import locate
 
 Check = Callable[[Any], Any]
 """Gives a value as it is to be used; raises ValueError with what it should be."""
@@ -277,12 +277,12 @@ def load_recipe(path: str | PathLike[str], changes: Iterable[str] = ()) -> Recip
 
 def _compose(name: str) -> yaml.Node | None:
     """The YAML of a file."""
+    filesystem, path = locate(name)
     try:
-        with fsspec.open(name, "rt", encoding="utf-8") as file:
-            text = file.read()
+        text = filesystem.cat_file(path).decode()
     except FileNotFoundError:
         raise InputError(f"{name} does not exist: give the path of a recipe") from None
-    except (OSError, UnicodeDecodeError, ValueError, ImportError) as error:
+    except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"{name} cannot be read: {error}") from error
     try:
         node: yaml.Node | None = yaml.compose(text, Loader=yaml.SafeLoader)

@@ -17,8 +17,6 @@ from hashlib import sha256
 from time import perf_counter
 from typing import Any, Literal
 
-import fsspec
-
 from dask_rac import __version__, datasets
 from dask_rac.api import cluster, open_run, resume
 from dask_rac.clusters import check_spec, connected
@@ -33,6 +31,7 @@ from dask_rac.store.files import Folder
 from dask_rac.store.labels import check_labels
 from dask_rac.store.manifest import HEADER
 from dask_rac.store.trees import tree_kind
+from dask_rac.store.urls import locate
 
 Action = Literal["do", "resume", "skip", "again", "refuse"]
 Tell = Callable[[str], None]
@@ -160,9 +159,10 @@ class Runner:
     def _action(self, step: Step, mark: str, again: bool) -> tuple[Action, str]:
         """What to do with a step, and why."""
         record, there = self._record(step), step.output is not None and Folder(step.output).exists()
-        if again and record is not None:
+        ours = record is not None and record.given.get("output") == step.output
+        if again and ours:
             return "again", f"{step.output} is deleted first" if there else "asked for"
-        if record is None or record.given.get("output") != step.output:
+        if record is None or not ours:
             if there:
                 return "refuse", (
                     f"{step.output} is there, and step {step.name!r} has not made it: nothing is written over, so move "
@@ -231,7 +231,7 @@ def _record_name(step: Step) -> str:
 def _stamp(step: Step, path: str) -> str:
     """What tells what a step is given from anything else: names, sizes and times of its files."""
     name = f"{path}/{HEADER}" if step.do not in ("cluster", "ingest") else path
-    filesystem, root = fsspec.core.url_to_fs(name)
+    filesystem, root = locate(name)
     files = filesystem.find(root, detail=True)
     if not files:
         raise InputError(f"step {step.name!r} works on {path}, which does not exist")

@@ -267,7 +267,7 @@ class TestExitCodes:
     @pytest.mark.parametrize("place", ["threads", "local:2x1"])
     def test_130_interrupted_then_resumed(self, tmp_path: Path, signum: signal.Signals, place: str) -> None:
         dask_rac.datasets.lattice(20_000, 20, 0, tmp_path / "edges", weights="similarity")
-        words = ("cluster", "edges", "-o", "run", "--weights", "similarity", "--shards", "12", "--scheduler", place)
+        words = ("cluster", "edges", "-o", "run", "--weights", "similarity", "--shards", "8", "--scheduler", place)
         process = subprocess.Popen(
             command_line(*words),
             cwd=tmp_path,

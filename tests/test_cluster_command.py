@@ -36,8 +36,8 @@ def test_a_recipe_on_s3_under_tls_with_a_worker_killed(
     server: ObjectStore, cluster: TlsCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = server.url("recipe")
-    words = ["run", str(PIPELINES / "s3.yaml"), "--set", f"folder={folder}", "--set", "generate.nodes=5000"]
-    words += ["--set", "cluster.shards=8", "--scheduler", cluster.address, "--require-tls", "--log-file", "log"]
+    words = ["run", str(PIPELINES / "s3.yaml"), "--set", f"folder={folder}", "--set", "generate.nodes=3000"]
+    words += ["--set", "cluster.shards=3", "--scheduler", cluster.address, "--require-tls", "--log-file", "log"]
     ours = environment(**server.environment, **cluster.environment)
     process = subprocess.Popen(
         command_line(*words), cwd=tmp_path, env=ours, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
@@ -79,7 +79,7 @@ def test_a_recipe_on_s3_under_tls_with_a_worker_killed(
 def test_commands_on_s3(server: ObjectStore, tmp_path: Path) -> None:
     edges, run = server.url("lattice"), server.url("run")
     done("generate", "lattice", "--nodes", "900", "--degree", "6", "-o", edges, cwd=tmp_path, **server.environment)
-    done("cluster", edges, "-o", run, "--shards", "2", cwd=tmp_path, **server.environment)
+    done("cluster", edges, "-o", run, cwd=tmp_path, **server.environment)
     assert f"{run}, finished" in done("info", run, cwd=tmp_path, **server.environment)
     assert "899 merges come out" in done("verify", run, cwd=tmp_path, **server.environment)
     taken = rac("cluster", edges, "-o", run, cwd=tmp_path, **server.environment)
@@ -107,7 +107,7 @@ def test_a_pipeline_stopped_in_its_third_step_goes_on(tmp_path: Path) -> None:
         "steps": {
             "small": {"do": "generate", "nodes": 500, "degree": 6, "output": "small"},
             "generate": {"nodes": 20_000, "degree": 20, "weights": "similarity"},
-            "cluster": {"weights": "similarity", "shards": 12},
+            "cluster": {"weights": "similarity", "shards": 8},
             "cut": {"clusters": 9, "output": "labels.csv"},
         }
     }

@@ -161,6 +161,16 @@ def test_what_others_made_is_not_touched(recipe: Path, tmp_path: Path) -> None:
     assert not (tmp_path / "made/edges").exists()
 
 
+def test_from_a_step_on_leaves_what_others_made(recipe: Path, tmp_path: Path) -> None:
+    run(recipe)
+    mine = tmp_path / "made/mine.csv"
+    mine.write_text("mine")
+    with pytest.raises(InputError, match=r"mine\.csv is there, and step 'cut' has not made it"):
+        run(recipe, "cut.output=mine.csv", start="cut")
+    assert mine.read_text() == "mine"
+    assert (tmp_path / "made/labels.parquet").exists()
+
+
 def test_an_output_that_is_gone_is_made_again(recipe: Path, tmp_path: Path) -> None:
     run(recipe)
     (tmp_path / "made/tree.nwk").unlink()
@@ -186,6 +196,16 @@ def test_edges_of_the_users_count_by_their_files(tmp_path: Path) -> None:
     edges.unlink()
     with pytest.raises(InputError, match=r"mine\.parquet, which does not exist"):
         run(path)
+
+
+def test_credentials_are_refused_and_not_shown(recipe: Path) -> None:
+    for change in ("cluster.edges=s3://key:secret@bucket/edges", "folder=s3://key:secret@bucket/made"):
+        with pytest.raises(InputError) as refused:
+            run(recipe, change)
+        assert "secret" not in str(refused.value)
+    with pytest.raises(InputError) as refused:
+        load_recipe("https://user:secret@host/recipe.yaml")
+    assert "secret" not in str(refused.value)
 
 
 def test_ingest_then_cluster(tmp_path: Path) -> None:

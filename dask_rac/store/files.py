@@ -23,6 +23,10 @@ ATTEMPTS = 6  # to create a file that somebody else creates at the same moment
 WHOLE = {"chunksize": 2**32}  # bytes: S3 takes smaller objects in one request, of which nothing is left if it fails
 
 
+TAKEN = errno.EAGAIN, errno.EACCES
+LOCK_ATTEMPTS = 5
+
+
 @dataclass(frozen=True)
 class FileRecord:
     """What a manifest knows of a file or an array."""
@@ -214,9 +218,9 @@ class Folder:
             raise StoreError(f"{self.url} cannot be written: {error.strerror}; make it writable") from error
         try:
             try:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                _lock(handle)
             except OSError as error:
-                if error.errno not in (errno.EAGAIN, errno.EACCES):  # a file system without locks
+                if error.errno not in TAKEN:  # a file system without locks
                     yield False
                     return
                 owner = os.pread(handle, 100, 0).decode(errors="replace").strip() or "another process"
@@ -238,10 +242,23 @@ class Folder:
         try:
             fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except OSError as error:
-            return True if error.errno in (errno.EAGAIN, errno.EACCES) else None
+            return True if error.errno in TAKEN else None
         finally:
             os.close(handle)
         return False
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Folder, (self.url,)
+
+
+def _lock(handle: int) -> None:
+    """Take a lock; who only looks whether it is taken holds it for a moment."""
+    for attempt in range(LOCK_ATTEMPTS):
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            if error.errno not in TAKEN or attempt == LOCK_ATTEMPTS - 1:
+                raise
+            sleep(0.01)
+        else:
+            return

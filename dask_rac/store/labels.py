@@ -48,7 +48,8 @@ def write_labels(path: str | PathLike[str], cuts: Cuts, kind: str, values: Any, 
     if values == []:
         raise InputError(f"{kind}=[] asks for no cut, so there is nothing to write")
     name = check_labels(path)
-    with new_output(path) as partial:
+    several = name.endswith(".zarr") or (isinstance(values, list) and not name.endswith(CSV_ENDINGS))
+    with new_output(path, several) as partial:
         if name.endswith(".zarr"):
             _write_zarr(partial, cuts, kind, values if isinstance(values, list) else [values], nodes)
         elif name.endswith(CSV_ENDINGS):

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from os import PathLike, fspath
 
 from dask_rac.errors import InputError
+from dask_rac.store.edges import INCOMPLETE
 from dask_rac.store.files import Folder
 from dask_rac.store.urls import explained
 
@@ -21,11 +22,11 @@ def refuse_taken(path: str | PathLike[str]) -> Folder:
 
 
 @contextmanager
-def new_output(path: str | PathLike[str]) -> Iterator[Folder]:
-    """Where to write a file or folder, which is there when all went well, and deleted when not.
+def new_output(path: str | PathLike[str], several: bool = False) -> Iterator[Folder]:
+    """Where to write a file, or a folder of several, which is there when all went well, and deleted when not.
 
     On a local disk it is `path`.partial till then. To rename on an object store is to copy: there files are written
-    where they stay, each of which appears when it is whole.
+    where they stay, each appears when it is whole, and among several one, `_incomplete`, says that more are to come.
     """
     target = refuse_taken(path)
     new = Folder(f"{target.url}.partial") if target.local else target
@@ -34,10 +35,14 @@ def new_output(path: str | PathLike[str]) -> Iterator[Folder]:
             if target.local:
                 new.remove("")
                 os.makedirs(os.path.dirname(target.path), exist_ok=True)
+            elif several:
+                new.write(INCOMPLETE, b"")
             yield new
             if target.local:
                 refuse_taken(path)
                 os.rename(new.path, target.path)
+            elif several:
+                new.remove(INCOMPLETE)
     except BaseException as error:
         new.remove("")
         if isinstance(error, OSError):
