@@ -8,11 +8,18 @@ if TYPE_CHECKING:
     from dask_rac.api import cluster, resume
     from dask_rac.api import open_run as open
     from dask_rac.api import plan_run as plan
-    from dask_rac.audit import AuditError, AuditReport
+    from dask_rac.audit import AuditReport
     from dask_rac.clustering import Clustering, StoredClustering
     from dask_rac.config import Event
     from dask_rac.conversion import ingest
-    from dask_rac.errors import DamagedStoreError, InputError, ResourceError, StoreError, StoreInUseError
+    from dask_rac.errors import (
+        AuditError,
+        DamagedStoreError,
+        InputError,
+        ResourceError,
+        StoreError,
+        StoreInUseError,
+    )
 
 __version__ = "0.1.0"
 
@@ -37,12 +44,13 @@ __all__ = [
 
 _HOMES = {
     "api": {"cluster": "cluster", "open": "open_run", "plan": "plan_run", "resume": "resume"},
-    "audit": {"AuditError": "AuditError", "AuditReport": "AuditReport"},
+    "audit": {"AuditReport": "AuditReport"},
     "clustering": {"Clustering": "Clustering", "StoredClustering": "StoredClustering"},
     "config": {"Event": "Event"},
     "conversion": {"ingest": "ingest"},
     "errors": {
-        name: name for name in ("DamagedStoreError", "InputError", "ResourceError", "StoreError", "StoreInUseError")
+        name: name
+        for name in ("AuditError", "DamagedStoreError", "InputError", "ResourceError", "StoreError", "StoreInUseError")
     },
 }
 

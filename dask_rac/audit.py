@@ -100,17 +100,6 @@ class AuditReport:
         return "; ".join(filter(None, (wrong, strays)))
 
 
-class AuditError(RuntimeError):
-    """A result that does not come out of its edges."""
-
-    def __init__(self, report: AuditReport) -> None:
-        super().__init__(str(report))
-        self.report = report
-
-    def __reduce__(self) -> tuple[type, tuple[AuditReport]]:
-        return AuditError, (self.report,)
-
-
 class Tally(NamedTuple):
     """What edges come to."""
 

@@ -12,11 +12,11 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from dask_rac.audit import Audit, AuditError, AuditReport
+from dask_rac.audit import Audit, AuditReport
 from dask_rac.config import MERGE_COLUMNS, RoundRecord, Settings, checked_number, facts_table, id_dtype
 from dask_rac.dendrogram import Dendrogram, Forest
 from dask_rac.edges import Graph, load_graph
-from dask_rac.errors import InputError
+from dask_rac.errors import AuditError, InputError
 from dask_rac.kernels.arrays import Merges
 from dask_rac.kernels.newick import post_order
 from dask_rac.shard import Team, starts_of

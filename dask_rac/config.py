@@ -186,6 +186,11 @@ def _finite(name: str, value: object, remedy: str) -> float:
     return number
 
 
+def size_text(size: float) -> str:
+    """Bytes for people."""
+    return f"{size / 1e9:.3g} GB" if size >= 1e8 else f"{size / 1e6:.3g} MB"
+
+
 def facts_table(title: str, facts: dict[str, str]) -> str:
     """Facts as HTML, escaped."""
     rows = "".join(

@@ -54,3 +54,14 @@ class ResourceError(RuntimeError):
 
 class StoppedError(ResourceError):
     """A run that ran out of disk, memory or workers on its way, and can be resumed."""
+
+
+class AuditError(RuntimeError):
+    """A result that does not come out of its edges; `report` says more."""
+
+    def __init__(self, report: Any) -> None:
+        super().__init__(str(report))
+        self.report = report
+
+    def __reduce__(self) -> tuple[type, tuple[Any]]:
+        return AuditError, (self.report,)

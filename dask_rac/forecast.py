@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from dask_rac.clusters import local_shape
-from dask_rac.config import checked_settings
+from dask_rac.config import checked_settings, size_text
 from dask_rac.defaults import setting
-from dask_rac.planner import Budget, Plan, size_text
+from dask_rac.planner import Budget, Plan
 from dask_rac.session import Expected, plan_sizes
 from dask_rac.store.edgelist import edges_size
 from dask_rac.store.edges import EdgeSource, open_edges

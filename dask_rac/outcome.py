@@ -30,14 +30,14 @@ from dask_rac.audit_parts import (
     tally_part,
 )
 from dask_rac.clustering import audit_graph, checked_report
-from dask_rac.config import MERGE_COLUMNS, Event, Progress
+from dask_rac.config import MERGE_COLUMNS, Event, Progress, size_text
 from dask_rac.driver import memory_limit, new_team
 from dask_rac.edges import load_graph
 from dask_rac.errors import InputError, ResourceError, StoreError
 from dask_rac.graphs import intake_graph, scan_graph, spread
 from dask_rac.intake import lay_out
 from dask_rac.kernels.arrays import Merges
-from dask_rac.planner import UNIT_ROWS, Budget, Sizes, size_text
+from dask_rac.planner import UNIT_ROWS, Budget, Sizes
 from dask_rac.receipts import Job
 from dask_rac.store.edges import EdgeSource, open_edges
 from dask_rac.store.files import Folder

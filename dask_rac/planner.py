@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from dask_rac.config import Settings, facts_table, id_dtype
+from dask_rac.config import Settings, facts_table, id_dtype, size_text
 from dask_rac.errors import ResourceError
 from dask_rac.shard import needs_counts, rule_of
 
@@ -164,11 +164,6 @@ def projected_memory(sizes: Sizes, nodes: int, entries: int, budget: Budget) -> 
     """Bytes of arrays that all processes hold at the peak, where a shard has so many entries."""
     task = int(COPIES * sizes.entry * entries)
     return budget.processes * (VECTORS * sizes.ids * nodes + budget.threads * task)
-
-
-def size_text(size: float) -> str:
-    """Bytes for people."""
-    return f"{size / 1e9:.3g} GB" if size >= 1e8 else f"{size / 1e6:.3g} MB"
 
 
 def _at_least(size: float) -> str:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from dask_rac.checks import check_missing, check_total
-from dask_rac.config import HAND_OVER, Event, Progress, RoundRecord, id_dtype
+from dask_rac.config import HAND_OVER, Event, Progress, RoundRecord, id_dtype, size_text
 from dask_rac.driver import new_team
 from dask_rac.edges import Graph
 from dask_rac.errors import DamagedStoreError, InputError, ResourceError, StoppedError, StoreInUseError
@@ -29,7 +29,6 @@ from dask_rac.planner import (
     projected_disk,
     rest_fits,
     shard_entries,
-    size_text,
     unit_rows,
 )
 from dask_rac.receipts import Cut, Folded, Job, Matched, Moved, Receipt

@@ -15,7 +15,7 @@ import pytest
 import zarr
 
 import dask_rac
-from dask_rac.cli.entry import as_command
+from dask_rac.cli.wording import as_command, as_recipe
 from dask_rac.store.files import Folder
 from tests.command import SCRIPT, command_line, done, environment, rac
 from tests.terminal import Terminal
@@ -370,15 +370,22 @@ class TestTerminal:
 
 
 @pytest.mark.parametrize(
-    ("text", "expected"),
+    ("text", "command", "recipe"),
     [
-        ("go on with dask_rac.resume('/a b/run')", "go on with `dask-rac resume /a b/run`"),
-        ("look with dask_rac.open('run')", "look with `dask-rac info run`"),
-        ("set memory='1.2GB' or more", "set --memory 1.2GB or more"),
-        ("set shards=512 or more, or a larger memory=", "set --shards 512 or more, or a larger --memory"),
-        ("max_height=-1 is below 0", "--max-height -1 is below 0"),
-        ("use missing='infinite'", "use --missing infinite"),
+        ("with dask_rac.resume('/a b/run')", "with `dask-rac resume /a b/run`", "with `dask-rac resume /a b/run`"),
+        ("look with dask_rac.open('run')", "look with `dask-rac info run`", "look with `dask-rac info run`"),
+        ("set memory='1.2GB' or more", "set --memory 1.2GB or more", "set memory: 1.2GB or more"),
+        ("shards=512, or a larger memory=", "--shards 512, or a larger --memory", "shards: 512, or a larger memory:"),
+        ("max_height=-1 is below 0", "--max-height -1 is below 0", "max_height: -1 is below 0"),
+        ("n_clusters=0 is not", "--clusters 0 is not", "clusters: 0 is not"),
+        ("store='x.txt': the name", "-o x.txt: the name", "output: x.txt: the name"),
+        ("as columns=(0, 1, 2)", "as --columns 0,1,2", "as columns: [0, 1, 2]"),
+        ("with header=False", "with --no-header", "with header: false"),
+        ("columns=(..., ..., None) gives", "--no-weights gives", "columns: [..., ..., null] gives"),
+        ("join with to_scipy(join=True)", "join with --join", "join with join: true"),
+        ("a 2 = 3, no argument=", "a 2 = 3, no argument=", "a 2 = 3, no argument="),
     ],
 )
-def test_messages_speak_of_options(text: str, expected: str) -> None:
-    assert as_command(text) == expected
+def test_messages_speak_of_options_and_keys(text: str, command: str, recipe: str) -> None:
+    assert as_command(text) == command
+    assert as_recipe(text) == recipe

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import signal
 import threading
 import traceback
@@ -14,16 +13,9 @@ from typing import Any
 import click
 
 from dask_rac.cli.shell import Shell
+from dask_rac.cli.wording import as_command, as_recipe
 
 BUG, BAD_INPUT, NO_RESOURCES, DAMAGED, IN_USE, INTERRUPTED = 1, 2, 3, 4, 5, 130
-
-CALL = re.compile(r"dask_rac\.(resume|open|run)\('([^']*)'\)")
-KEYWORD = re.compile(
-    r"\b(linkage|missing|weights|max_height|n_nodes|duplicates|memory|shards|join|zero|nodes|degree|seed)="
-    r"(?:'([^']*)'|(True)|([\w.+-]*\w))?"
-)
-COMMANDS = {"open": "info"}
-"""Where a command is called otherwise than the function."""
 
 
 class Commands(click.Group):
@@ -53,14 +45,14 @@ class Commands(click.Group):
                 if not shell.logged:
                     click.echo(traceback.format_exc(), err=True)
             else:
-                shell.fail(as_command(f"error: {where}{error}"), error)
+                words = as_recipe if ctx.invoked_subcommand == "run" else as_command
+                shell.fail(words(f"error: {where}{error}"), error)
             ctx.exit(code)
 
 
 def exit_code(error: Exception) -> int:
     """How a command ends that an error has stopped."""
-    from dask_rac.audit import AuditError
-    from dask_rac.errors import DamagedStoreError, InputError, ResourceError, StoreError, StoreInUseError
+    from dask_rac.errors import AuditError, DamagedStoreError, InputError, ResourceError, StoreError, StoreInUseError
 
     codes: list[tuple[type[Exception] | tuple[type[Exception], ...], int]] = [
         (StoreInUseError, IN_USE),
@@ -69,17 +61,6 @@ def exit_code(error: Exception) -> int:
         ((InputError, StoreError, FileNotFoundError, PermissionError), BAD_INPUT),
     ]
     return next((code for kinds, code in codes if isinstance(error, kinds)), BUG)
-
-
-def as_command(text: str) -> str:
-    """A message for callers of the library as one for users of the command line."""
-    text = CALL.sub(lambda call: f"`dask-rac {COMMANDS.get(call[1], call[1])} {call[2]}`", text)
-    return KEYWORD.sub(_as_option, text)
-
-
-def _as_option(keyword: re.Match[str]) -> str:
-    value = keyword[2] or keyword[4]
-    return f"--{keyword[1].replace('_', '-')}{f' {value}' if value else ''}"
 
 
 @contextmanager

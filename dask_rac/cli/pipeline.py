@@ -76,7 +76,7 @@ def _show_plan(shell: Shell, planned: Sequence[Planned]) -> None:
 
 def _facts(facts: Mapping[str, Any]) -> list[str]:
     """Numbers with their names."""
-    from dask_rac.planner import size_text
+    from dask_rac.config import size_text
 
     texts = []
     for name, value in facts.items():

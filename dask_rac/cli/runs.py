@@ -133,7 +133,7 @@ def _finite(value: Any) -> Any:
 
 def _overview_facts(found: Overview) -> dict[str, str]:
     """What an overview tells people."""
-    from dask_rac.planner import size_text
+    from dask_rac.config import size_text
 
     settings, facts = found.header.settings, found.facts
     rows = {"run": f"{found.store}, {found.status}", "edges": found.header.source or "were not on disk"}
