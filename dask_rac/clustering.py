@@ -21,7 +21,7 @@ from dask_rac.kernels.arrays import Merges
 from dask_rac.kernels.newick import post_order
 from dask_rac.shard import Team, starts_of
 from dask_rac.store.files import Folder
-from dask_rac.store.labels import write_labels
+from dask_rac.store.labels import check_labels, write_labels
 from dask_rac.store.manifest import Facts, Header, Manifest
 from dask_rac.store.output import refuse_taken
 from dask_rac.store.tables import TableRecord, read_merges
@@ -128,6 +128,9 @@ class Clustering:
         """
         if (height is None) == (n_clusters is None):
             raise InputError("cut() takes either height= or n_clusters=")
+        if store is not None:
+            check_labels(store)
+            refuse_taken(store)
         kind = "n_clusters" if height is None else "height"
         wanted = (
             _numbers("n_clusters", n_clusters, "iu", "whole number")

@@ -162,6 +162,6 @@ def check_counts(counts: NDArray[np.int64], n_trees: int, n_nodes: int) -> None:
     for k in counts.tolist():
         if not n_trees <= k <= n_nodes:
             raise InputError(
-                f"n_clusters={k} is not to be had: the {n_nodes} nodes are in {n_trees} trees, so ask for {n_trees} to "
-                f"{n_nodes}"
+                f"n_clusters={k} is not to be had: the {n_nodes:,} nodes are in {n_trees:,} "
+                f"tree{'' if n_trees == 1 else 's'}, so ask for {n_trees} to {n_nodes}"
             )

@@ -20,6 +20,7 @@ FINISHER_BYTES = 190  # an edge
 MOVES = 0.1  # of a state's bytes that have moved and are still there when the next state is nearly written
 NODE_DISK = 80  # bytes that vectors and merges take for each node
 SHRINKS = 0.8  # of the entries that a round leaves, as a rule
+FEW_SHARDS = 64  # with many more of them than the data asks for, a run has more tasks and files than work
 UNIT_ROWS = 16_000_000  # of the input that one task reads at most
 
 
@@ -84,7 +85,7 @@ class Plan:
             "memory": f"{size_text(self.memory)} of {size_text(self.budget.memory)}",
             "disk": f"{size_text(self.disk)} beside {size_text(self.input_bytes)} of edges",
             "processes": f"{self.budget.processes} of {self.budget.threads} threads",
-            "first round": f"{self.graph!r}",
+            "first round": f"{self.graph!r}".strip("<>").removeprefix("Graph of "),
         }
 
 
@@ -117,11 +118,13 @@ def shard_entries(sizes: Sizes, nodes: int, edges: int, budget: Budget, shards: 
     vectors = VECTORS * sizes.ids * nodes
     task = (budget.process - vectors) / budget.threads
     if task < 0.2 * budget.process / budget.threads:
-        needed = budget.processes * vectors / 0.8
+        some = budget.threads * COPIES * sizes.entry * 2 * edges / FEW_SHARDS
+        needed = budget.processes * max(vectors / 0.8, vectors + some)
+        each = "" if budget.processes == 1 else f" in each of {budget.processes} processes"
         raise ResourceError(
-            f"{nodes:,} nodes need {size_text(vectors)} in each of {budget.processes} processes before any edge, and "
-            f"the budget is {size_text(budget.memory)}: set memory='{_at_least(needed)}' or more, or number the "
-            "nodes 0, 1, 2, ... if ids have gaps"
+            f"{nodes:,} nodes need {size_text(vectors)}{each} before any edge, and the budget is "
+            f"{size_text(budget.memory)}: set memory='{_at_least(needed)}' or more, or number the nodes 0, 1, 2, ... "
+            "if ids have gaps"
         )
     room = max(1, int(task / (COPIES * sizes.entry)))
     if shards is None:

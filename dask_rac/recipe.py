@@ -282,6 +282,8 @@ def _compose(name: str) -> yaml.Node | None:
         text = filesystem.cat_file(path).decode()
     except FileNotFoundError:
         raise InputError(f"{name} does not exist: give the path of a recipe") from None
+    except IsADirectoryError:
+        raise InputError(f"{name} is a folder: give the path of a recipe") from None
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"{name} cannot be read: {error}") from error
     try:

@@ -9,6 +9,8 @@ there is ever replaced unless the user says from which step on.
 from __future__ import annotations
 
 import json
+import math
+import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field
@@ -32,9 +34,12 @@ from dask_rac.store.labels import check_labels
 from dask_rac.store.manifest import HEADER
 from dask_rac.store.trees import tree_kind
 from dask_rac.store.urls import locate
+from dask_rac.workers import memory_bytes
 
 Action = Literal["do", "resume", "skip", "again", "refuse"]
 Tell = Callable[[str], None]
+
+BEFORE = ".before"  # ends the name of an output while it is made again
 
 
 @dataclass(frozen=True)
@@ -92,10 +97,15 @@ class Runner:
         prints: dict[str, str] = {}
         planned: list[Planned] = []
         forecasts: dict[str, Forecast] = {}
+        fresh: set[str | None] = set()
         for step in self.recipe.steps:
             again = again or step.name == start
             prints[step.name] = mark = self._fingerprint(step, prints)
             action, why = self._action(step, mark, again)
+            if step.do == "verify" and action == "skip" and step.parent in fresh:
+                action, why = "do", "its run is new"
+            if action != "skip":
+                fresh.add(step.name)
             seen = forecast(step.do, step.given, forecasts.get(step.parent or ""), self._place(step))
             forecasts[step.name] = seen
             planned.append(Planned(step, action, why, mark, seen))
@@ -103,16 +113,11 @@ class Runner:
 
     def run(self, start: str | None = None) -> Iterator[tuple[Planned, Record]]:
         """Do what is to be done; gives each step with its record when it is done or found done."""
+        refuse(self.plan(start))
         if self._folder.local:
             self._folder.filesystem.makedirs(self._folder.path, exist_ok=True)
         with self._folder.locked(), ExitStack() as places:
-            planned = self.plan(start)
-            refused = next((one for one in planned if one.action == "refuse"), None)
-            if refused is not None:
-                raise InputError(refused.why)
-            for one in reversed(planned):
-                if one.action == "again":
-                    self._forget(one.step)
+            planned = refuse(self.plan(start))
             clients: dict[str, Any] = {}
             for one in planned:
                 if one.action == "skip":
@@ -130,14 +135,42 @@ class Runner:
         if one.action == "resume" and step.do != "cluster":
             self._forget(step)
         record = Record(step.name, step.do, step.given, one.fingerprint, _now())
-        self._keep(record)
         began = perf_counter()
-        with self._watch() as report, self._named(step):
+        with self._watch() as report, self._named(step), self._aside(one):
+            self._keep(record)
             facts = DOES[step.do](step.given, client, report)
         seconds = round(perf_counter() - began, 3)
         record = Record(**{**asdict(record), "finished": _now(), "seconds": seconds, "facts": facts})
         self._keep(record)
         return record
+
+    @contextmanager
+    def _aside(self, one: Planned) -> Iterator[None]:
+        """Keep what a step made before until it has made it again; if it cannot, that is put back.
+
+        A run that has begun can go on, and stays. On object stores, where to move is to copy, it is deleted at once.
+        """
+        step, record = one.step, self._record(one.step)
+        if one.action != "again" or step.output is None or record is None:
+            yield
+            return
+        made, kept = Folder(step.output), Folder(f"{step.output}{BEFORE}")
+        kept.remove("")
+        if not made.local:
+            self._forget(step)
+        elif made.exists():
+            os.rename(made.path, kept.path)
+        try:
+            yield
+        except BaseException:
+            if kept.exists() and not made.exists(HEADER):
+                made.remove("")
+                os.rename(kept.path, made.path)
+                self._keep(record)
+            raise
+        finally:
+            if made.exists():
+                kept.remove("")
 
     @contextmanager
     def _named(self, step: Step) -> Iterator[None]:
@@ -158,10 +191,10 @@ class Runner:
 
     def _action(self, step: Step, mark: str, again: bool) -> tuple[Action, str]:
         """What to do with a step, and why."""
-        record, there = self._record(step), step.output is not None and Folder(step.output).exists()
+        record, there = self._record(step), step.output is not None and _is_there(Folder(step.output))
         ours = record is not None and record.given.get("output") == step.output
         if again and ours:
-            return "again", f"{step.output} is deleted first" if there else "asked for"
+            return "again", f"{step.output} is replaced" if there else "asked for"
         if record is None or not ours:
             if there:
                 return "refuse", (
@@ -185,7 +218,7 @@ class Runner:
         ] or ["what it works on has changed"]
         return (
             f"step {step.name!r} has changed since {step.output} was made ({'; '.join(changed)}): run with --from "
-            f"{step.name} to delete that and do it again, or choose another output: or folder:"
+            f"{step.name} to replace that and all that follows, or choose another output: or folder:"
         )
 
     def _fingerprint(self, step: Step, before: Mapping[str, str]) -> str:
@@ -219,9 +252,22 @@ class Runner:
     def _forget(self, step: Step) -> None:
         """Delete what a step has made, whole or in part, and the record of it."""
         if step.output is not None:
-            for name in (step.output, f"{step.output}.partial"):
+            for name in (step.output, f"{step.output}.partial", f"{step.output}{BEFORE}"):
                 Folder(name).remove("")
         self._folder.remove(_record_name(step))
+
+
+def refuse(planned: list[Planned]) -> list[Planned]:
+    """Raise if a step must not be done."""
+    for one in planned:
+        if one.action == "refuse":
+            raise InputError(one.why)
+    return planned
+
+
+def _is_there(output: Folder) -> bool:
+    """Whether a step has left something; an empty folder is nothing."""
+    return output.exists() and (output.is_file() or bool(output.names()))
 
 
 def _record_name(step: Step) -> str:
@@ -234,7 +280,8 @@ def _stamp(step: Step, path: str) -> str:
     filesystem, root = locate(name)
     files = filesystem.find(root, detail=True)
     if not files:
-        raise InputError(f"step {step.name!r} works on {path}, which does not exist")
+        where = path if "://" in path else os.path.abspath(path)
+        raise InputError(f"step {step.name!r} works on {where}, which does not exist")
     stamps = [
         [file.removeprefix(root), info["size"], str(info.get("mtime") or info.get("ETag") or info.get("LastModified"))]
         for file, info in sorted(files.items())
@@ -314,11 +361,24 @@ def _check_generate(given: Mapping[str, Any]) -> None:
 def _check_cluster(given: Mapping[str, Any]) -> None:
     names = ("linkage", "missing", "weights", "max_height", "duplicates", "finisher")
     checked_settings(*(given[name] for name in names))
+    memory_bytes(given["memory"], 1)
+    if given["shards"] is not None and given["shards"] < 1:
+        raise InputError(f"shards={given['shards']} is not a whole number, 1 or more")
+
+
+def _check_cut(given: Mapping[str, Any]) -> None:
+    check_labels(given["output"])
+    for name in ("height", "clusters"):
+        values = given[name] if isinstance(given[name], list) else [given[name]]
+        if not values:
+            raise InputError(f"{name}: [] asks for no cut, so there is nothing to write")
+        if any(value is not None and (math.isnan(value) or (name == "clusters" and value < 1)) for value in values):
+            raise InputError(f"{name}: {given[name]} is not to be had")
 
 
 CHECKS: dict[str, Callable[[Mapping[str, Any]], Any]] = {
     "generate": _check_generate,
     "cluster": _check_cluster,
-    "cut": lambda given: check_labels(given["output"]),
+    "cut": _check_cut,
     "export": lambda given: tree_kind(given["output"]),
 }

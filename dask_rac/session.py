@@ -254,6 +254,8 @@ def _weights(source: EdgeSource, settings: Settings) -> str:
 def _new_store(store: Folder) -> Iterator[list[str]]:
     """A folder to begin a run in; if that fails before anything is committed, what was made goes again."""
     there = store.exists()
+    if store.is_file():
+        raise StoreError(f"{store.url} is a file: give the path of a folder to be made")
     if there and any(name != "lock" and not name.endswith(UNFINISHED) for name in store.names()):
         raise StoreError(_taken(store) if store.exists(manifests.HEADER) else _foreign(store))
     if store.local:

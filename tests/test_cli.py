@@ -217,7 +217,10 @@ class TestExitCodes:
             (("cut", run, "--clusters", "0", "-o", "x.csv"), "is not to be had"),
             (("cut", run, "--clusters", "3", "-o", "x.txt"), "must end in"),
             (("cut", run, "-o", "x.csv"), "give either --height or --clusters"),
-            (("info", "nowhere"), "is no store of dask_rac"),
+            (("info", "nowhere"), "nowhere does not exist"),
+            (("info", edges), "is no store of dask_rac"),
+            (("cluster", "list.csv", "-o", "run"), "`dask-rac ingest list.csv -o edges`"),
+            (("cluster", edges, "-o", "memory://run"), "vanishes"),
             (("generate", "lattice", "--nodes", "9", "--degree", "7", "-o", "x"), "--degree 7 is odd"),
             (("info", run, "--log-file", "no/such/folder/log"), "cannot be written"),
         ]:
@@ -372,7 +375,14 @@ class TestTerminal:
 @pytest.mark.parametrize(
     ("text", "command", "recipe"),
     [
-        ("with dask_rac.resume('/a b/run')", "with `dask-rac resume /a b/run`", "with `dask-rac resume /a b/run`"),
+        ("with dask_rac.resume('/a/run')", "with `dask-rac resume /a/run`", "with `dask-rac resume /a/run`"),
+        ("with dask_rac.resume('a b')", "with `dask-rac resume 'a b'`", "with `dask-rac resume 'a b'`"),
+        ('dask_rac.run("x\'s")', "`dask-rac run 'x'\"'\"'s'`", "`dask-rac run 'x'\"'\"'s'`"),
+        ("dask_rac.ingest('x.csv', 'edges')", "`dask-rac ingest x.csv -o edges`", "`dask-rac ingest x.csv -o edges`"),
+        ("its line is 'height=3', 'a'", "its line is 'height=3', 'a'", "its line is 'height=3', 'a'"),
+        ("/a/height=3/b.parquet", "/a/height=3/b.parquet", "/a/height=3/b.parquet"),
+        ("such as cluster.memory=2GB", "such as cluster.memory=2GB", "such as cluster.memory=2GB"),
+        ("scipy's Z: set memory= or it's", "scipy's Z: set --memory or it's", "scipy's Z: set memory: or it's"),
         ("look with dask_rac.open('run')", "look with `dask-rac info run`", "look with `dask-rac info run`"),
         ("set memory='1.2GB' or more", "set --memory 1.2GB or more", "set memory: 1.2GB or more"),
         ("shards=512, or a larger memory=", "--shards 512, or a larger --memory", "shards: 512, or a larger memory:"),

@@ -147,7 +147,7 @@ def test_no_such_recipe(tmp_path: Path) -> None:
     (tmp_path / "binary.yaml").write_bytes(b"\xff\xfe\x00\xd8")
     with pytest.raises(InputError, match=r"binary\.yaml cannot be read"):
         load_recipe(tmp_path / "binary.yaml")
-    with pytest.raises(InputError, match="cannot be read"):
+    with pytest.raises(InputError, match="is a folder: give the path of a recipe"):
         load_recipe(tmp_path)
 
 

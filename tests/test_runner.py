@@ -1,6 +1,7 @@
 """Steps are done once, skipped when nothing has changed, never done over what is there."""
 
 import json
+import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -149,6 +150,30 @@ def test_from_a_step_on_all_is_done_again(recipe: Path, tmp_path: Path) -> None:
         load_recipe(recipe).step("clustr")
 
 
+def test_a_step_that_cannot_be_done_again_leaves_what_it_made(recipe: Path, tmp_path: Path) -> None:
+    run(recipe)
+    before = contents(tmp_path / "made")
+    with pytest.raises(InputError, match="n_clusters=1000 is not to be had"):
+        run(recipe, "cut.clusters=1000", start="cut")
+    assert contents(tmp_path / "made") == before
+    assert run(recipe) == dict.fromkeys(ALL, "skip")
+    assert run(recipe, "cut.clusters=6", start="cut")["cut"] == "again"
+    assert not list((tmp_path / "made").glob("*.before"))
+
+
+def test_a_run_made_anew_is_verified_anew(recipe: Path, tmp_path: Path) -> None:
+    run(recipe)
+    shutil.rmtree(tmp_path / "made/run")
+    assert run(recipe) == dict.fromkeys(ALL, "skip") | {"cluster": "do", "verify": "do"}
+
+
+def test_an_emptied_output_is_made_again(recipe: Path, tmp_path: Path) -> None:
+    run(recipe)
+    for file in (tmp_path / "made/edges").iterdir():
+        file.unlink()
+    assert run(recipe)["generate"] == "do"
+
+
 def test_what_others_made_is_not_touched(recipe: Path, tmp_path: Path) -> None:
     foreign = tmp_path / "made/labels.parquet"
     foreign.parent.mkdir()
@@ -226,6 +251,10 @@ def test_ingest_then_cluster(tmp_path: Path) -> None:
         ("cluster.linkage=ward", "line 5: step 'cluster': linkage='ward'"),
         ("cut.output=labels.txt", r"step 'cut': .*must end in \.parquet"),
         ("export.output=tree.png", "step 'export': .*the name must say what is written"),
+        ("cut.clusters=0", "step 'cut': clusters: 0 is not to be had"),
+        ("cut.clusters=[]", r"step 'cut': clusters: \[\] asks for no cut"),
+        ("cluster.memory=2XB", "line 5: step 'cluster': memory='2XB' is no amount"),
+        ("cluster.shards=0", "step 'cluster': shards=0 is not"),
         ("scheduler=lokal:2x1", "scheduler 'lokal:2x1' is unknown: use local"),
     ],
 )
@@ -238,7 +267,7 @@ def test_every_step_is_checked_before_the_first_starts(recipe: Path, tmp_path: P
 def test_a_run_that_cannot_fit_is_refused_before_anything_starts(recipe: Path, tmp_path: Path) -> None:
     with pytest.raises(ResourceError, match="set memory="):
         run(recipe, "cluster.memory=1kB")
-    assert not (tmp_path / "made/edges").exists()
+    assert not (tmp_path / "made").exists()
 
 
 def test_two_runs_cannot_have_one_folder(recipe: Path, tmp_path: Path) -> None:

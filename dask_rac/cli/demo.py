@@ -62,7 +62,7 @@ def _show(ctx: click.Context, shell: Shell, nodes: int, folder: str) -> None:
         _command(ctx, shell, "verify", "run")
         wanted = _clusters("run")
         _command(ctx, shell, "cut", "run", "--clusters", str(wanted), "-o", "labels.parquet")
-        say(f"{_agreement('labels.parquet', group):.1%} of the points share the centre of most of their cluster.\n")
+        say(f"{_agreement('run', wanted, group):.1%} of the points share the centre of most of their cluster.\n")
         _command(ctx, shell, "export", "run", "-o", "tree.nwk")
     finally:
         os.chdir(before)
@@ -139,12 +139,13 @@ def _clusters(run: str) -> int:
     return open_run(run).n_trees + GROUPS - 1
 
 
-def _agreement(labels: str, group: NDArray[Any]) -> float:
+def _agreement(run: str, clusters: int, group: NDArray[Any]) -> float:
     """The fraction of points whose centre is that of most points in their cluster."""
     import numpy as np
-    import pandas as pd
 
-    label = pd.read_parquet(labels)["label"].to_numpy()
+    from dask_rac.api import open_run
+
+    label = open_run(run).cut(n_clusters=clusters)
     shared = np.zeros((label.max() + 1, GROUPS), int)
     np.add.at(shared, (label, group), 1)
     return float(shared.max(axis=1).sum() / len(label))

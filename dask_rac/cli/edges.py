@@ -16,11 +16,15 @@ def generate() -> None:
 
 
 @options.command(EXAMPLE)
-@click.option("--nodes", type=int, required=True, metavar="N", help="The number of nodes.")
-@click.option("--degree", type=int, default=40, metavar="N", show_default=True, help="Edges at each node, even.")
-@click.option("--seed", type=int, default=0, metavar="N", show_default=True, help="Other seeds, other graphs.")
+@click.option("--nodes", type=options.Whole(), required=True, metavar="N", help="The number of nodes.")
+@click.option(
+    "--degree", type=options.Whole(), default=40, metavar="N", show_default=True, help="Edges at each node, even."
+)
+@click.option(
+    "--seed", type=options.Whole(), default=0, metavar="N", show_default=True, help="Other seeds, other graphs."
+)
 @options.weights
-@click.option("-o", "--output", required=True, type=options.PATH, metavar="EDGES", help="A new folder of Parquet.")
+@click.option("-o", "--output", required=True, type=options.Output(), metavar="EDGES", help="A new folder of Parquet.")
 @options.computing
 @options.common
 def lattice(shell: Shell, output: str, scheduler: str | None, require_tls: bool | None, **shape: int | str) -> None:
@@ -37,7 +41,7 @@ def lattice(shell: Shell, output: str, scheduler: str | None, require_tls: bool 
 
 @options.command("dask-rac ingest friends.csv -o edges --columns from,to,distance")
 @click.argument("edges", type=options.PATH)
-@click.option("-o", "--output", required=True, type=options.PATH, metavar="EDGES", help="A new folder of Parquet.")
+@click.option("-o", "--output", required=True, type=options.Output(), metavar="EDGES", help="A new folder of Parquet.")
 @click.option("--columns", metavar="A,B,C", default="source,target,weight", show_default=True, help="Their names.")
 @click.option("--no-header", is_flag=True, help="There are no names: columns are 0, 1, 2.")
 @click.option("--no-weights", is_flag=True, help="There is no weight: every edge weighs 1.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import signal
 import threading
 import traceback
@@ -34,6 +35,7 @@ class Commands(click.Group):
         except (click.ClickException, click.exceptions.Exit, click.Abort, BrokenPipeError):
             raise
         except KeyboardInterrupt as stopped:
+            _ignore_more()
             notes = "; ".join(getattr(stopped, "__notes__", []))
             shell.fail(as_command(f"stopped{'; ' if notes and not notes.startswith('in ') else ' '}{notes}".strip()))
             ctx.exit(INTERRUPTED)
@@ -60,7 +62,15 @@ def exit_code(error: Exception) -> int:
         ((ResourceError, MemoryError), NO_RESOURCES),
         ((InputError, StoreError, FileNotFoundError, PermissionError), BAD_INPUT),
     ]
+    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return NO_RESOURCES
     return next((code for kinds, code in codes if isinstance(error, kinds)), BUG)
+
+
+def _ignore_more() -> None:
+    """Let those who press Ctrl-C twice see the end in peace."""
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 @contextmanager

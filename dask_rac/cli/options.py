@@ -50,6 +50,36 @@ class Word(click.ParamType[Any]):
         return [CompletionItem(word) for word in self._words if word.startswith(incomplete)]
 
 
+class Whole(click.ParamType[int]):
+    """A whole number, also as 1e6 or 1_000_000, as in recipes."""
+
+    name = "whole number"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """As an int."""
+        try:
+            number = float(value)
+            return int(value) if isinstance(value, int) or "e" not in value.lower() else self._exact(number)
+        except (ValueError, OverflowError):
+            self.fail(f"{value!r} is not a whole number", param, ctx)
+
+    @staticmethod
+    def _exact(number: float) -> int:
+        if number != int(number):
+            raise ValueError
+        return int(number)
+
+
+class Output(click.Path):
+    """A path or URL that is there when the command has ended."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """As it is."""
+        if str(value).startswith("memory:"):
+            self.fail(f"{value} vanishes with this command: give a path, or the URL of an object store", param, ctx)
+        return super().convert(value, param, ctx)
+
+
 class Place(click.Path):
     """Where to run, or the path of a scheduler file."""
 
@@ -95,7 +125,7 @@ def memory(command: Command) -> Command:
 
 def shards(command: Command) -> Command:
     """Into how many shards."""
-    return click.option("--shards", type=int, metavar="N", help="At first; as few as memory allows.")(command)
+    return click.option("--shards", type=Whole(), metavar="N", help="At first; as few as memory allows.")(command)
 
 
 def weights(command: Command) -> Command:
@@ -122,7 +152,7 @@ def settings(command: Command) -> Command:
             help="Of a pair without edge: ignore, infinite, 0.5.",
         ),
         weights,
-        click.option("--n-nodes", type=int, metavar="N", help="If more than the largest id says."),
+        click.option("--n-nodes", type=Whole(), metavar="N", help="If more than the largest id says."),
     ]
     for option in reversed(options):
         command = option(command)

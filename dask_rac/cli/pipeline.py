@@ -35,7 +35,7 @@ def run_recipe(
     Those that are done already are skipped; one that was stopped goes on.
     """
     from dask_rac.recipe import load_recipe
-    from dask_rac.runner import Runner
+    from dask_rac.runner import Runner, refuse
 
     if scheduler is not None:
         changes = [*changes, f"scheduler={scheduler}"]
@@ -47,7 +47,9 @@ def run_recipe(
     runner = Runner(loaded, shell.tell, shell.watch)
     runner.check()
     if dry_run:
-        _show_plan(shell, runner.plan(start))
+        steps = runner.plan(start)
+        _show_plan(shell, steps)
+        refuse(steps)
         return
     for planned, record in runner.run(start):
         if planned.action == "skip":
@@ -68,10 +70,10 @@ def _show_plan(shell: Shell, planned: Sequence[Planned]) -> None:
     for one in planned:
         also = "" if one.step.name == one.step.do else f" ({one.step.do})"
         table.add_row(f"{one.step.name}{also}", one.action, one.forecast.text, one.step.output or "")
-    shell.out.print(table)
+    shell.show(table)
     for one in planned:
-        if one.action in ("refuse", "again"):
-            shell.warn(one.why if one.action == "refuse" else f"step {one.step.name!r}: {one.why}")
+        if one.action == "again":
+            shell.warn(f"step {one.step.name!r}: {one.why}")
 
 
 def _facts(facts: Mapping[str, Any]) -> list[str]:

@@ -11,9 +11,14 @@ from dask_rac.cli.shell import Shell
 @options.command("dask-rac cut run --height 0.3 --height 0.5 -o labels.parquet")
 @click.argument("run", type=options.PATH)
 @click.option("--height", type=float, multiple=True, metavar="H", help="Clusters at this height; may be repeated.")
-@click.option("--clusters", type=int, multiple=True, metavar="K", help="So many clusters; may be repeated.")
+@click.option("--clusters", type=options.Whole(), multiple=True, metavar="K", help="So many clusters; may be repeated.")
 @click.option(
-    "-o", "--output", required=True, type=options.PATH, metavar="LABELS", help="A new .parquet, .zarr, .csv, .csv.gz."
+    "-o",
+    "--output",
+    required=True,
+    type=options.Output(),
+    metavar="LABELS",
+    help="A new .parquet, .zarr, .csv, .csv.gz.",
 )
 @options.common
 def cut(shell: Shell, run: str, height: tuple[float, ...], clusters: tuple[int, ...], output: str) -> None:
@@ -38,7 +43,12 @@ def cut(shell: Shell, run: str, height: tuple[float, ...], clusters: tuple[int, 
 @options.command("dask-rac export run -o tree.nwk")
 @click.argument("run", type=options.PATH)
 @click.option(
-    "-o", "--output", required=True, type=options.PATH, metavar="FILE", help="A new .npy, .nwk, .newick or .parquet."
+    "-o",
+    "--output",
+    required=True,
+    type=options.Output(),
+    metavar="FILE",
+    help="A new .npy, .nwk, .newick or .parquet.",
 )
 @click.option("--join", is_flag=True, help="Join the trees of a forest at infinity, for .npy.")
 @click.option("--zero", type=float, metavar="S", help="The similarity that becomes distance 0.")

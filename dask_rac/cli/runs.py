@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @options.command("dask-rac cluster edges.parquet -o run --memory 6GB")
 @click.argument("edges", type=options.PATH)
-@click.option("-o", "--output", required=True, type=options.PATH, metavar="RUN", help="The new store of the run.")
+@click.option("-o", "--output", required=True, type=options.Output(), metavar="RUN", help="The new store of the run.")
 @options.settings
 @click.option("--max-height", type=float, metavar="H", help="No merge beyond it.")
 @click.option(
@@ -65,7 +65,7 @@ def _show(shell: Shell, result: StoredClustering) -> None:
     """What came out."""
     from dask_rac.cli import pictures
 
-    shell.out.print(pictures.facts(result.facts()))
+    shell.show(pictures.facts(result.facts()))
 
 
 @options.command("dask-rac plan edges.parquet --memory 6GB")
@@ -88,7 +88,7 @@ def plan(
     if as_json:
         click.echo(json.dumps(found.to_json(), indent=2))
     else:
-        shell.out.print(pictures.facts(found.facts()))
+        shell.show(pictures.facts(found.facts()))
 
 
 @options.command("dask-rac info run")
@@ -102,24 +102,23 @@ def info(shell: Shell, run: str, tree: bool, as_json: bool) -> None:
     State, rounds, sizes, parameters; also while it is under way.
     """
     from dask_rac.cli import pictures
+    from dask_rac.errors import DamagedStoreError
     from dask_rac.overview import overview
 
     found = overview(run)
     if as_json:
         click.echo(json.dumps(_finite(found.to_json()), indent=2))
         return
-    shell.out.print(pictures.facts(_overview_facts(found)))
+    shell.show(pictures.facts(_overview_facts(found)))
     if found.rounds:
-        shell.out.print()
-        shell.out.print(pictures.rounds(found.rounds))
+        shell.show("", pictures.rounds(found.rounds))
     if found.damaged is not None:
-        shell.warn(f"{found.damaged} is damaged: `dask-rac resume {run}` goes back to the round before it")
+        raise DamagedStoreError(f"{found.damaged} is damaged: dask_rac.resume({run!r}) goes back to the step before it")
     if tree and found.merges:
         from dask_rac.api import open_run
 
         result = open_run(run)
-        shell.out.print()
-        shell.out.print(pictures.tree(result.top(12), result.n_trees))
+        shell.show("", pictures.tree(result.top(12), result.n_trees))
 
 
 def _finite(value: Any) -> Any:
@@ -154,7 +153,7 @@ def _overview_facts(found: Overview) -> dict[str, str]:
         rows["merges"] = f"{found.merges:,}{ends}{heights}"
     rows["disk"] = f"{size_text(found.bytes)} now, {size_text(found.peak_disk)} at its peak"
     if found.shards:
-        rows["disk"] += f", {found.shards} shards"
+        rows["disk"] += f", {found.shards} shard{'' if found.shards == 1 else 's'}"
     rows["time"] = f"{found.seconds:,.1f} s of work"
     rows["made by"] = ", ".join(f"{package} {version}" for package, version in found.header.versions.items())
     return rows

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 if TYPE_CHECKING:
-    from rich.console import Console
+    from rich.console import Console, RenderableType
 
     from dask_rac.config import Event, Progress
 
@@ -52,6 +52,16 @@ class Shell:
         from rich.console import Console
 
         return Console(file=sys.stdout, highlight=False, markup=False)
+
+    def show(self, *pictures: RenderableType) -> None:
+        """Results; in a pipe without the blanks that fill a line."""
+        out = self.out
+        if out.is_terminal:
+            out.print(*pictures, sep="\n")
+            return
+        with out.capture() as capture:
+            out.print(*pictures, sep="\n")
+        click.echo("\n".join(line.rstrip() for line in capture.get().splitlines()))
 
     def tell(self, text: str) -> None:
         """Something to know."""

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import ast
 import re
+import shlex
 
-CALL = re.compile(r"dask_rac\.(resume|open|run)\('([^']*)'\)")
-KEYWORD = re.compile(
-    r"\b(linkage|missing|weights|max_height|n_nodes|n_clusters|height|duplicates|memory|shards|join|zero|nodes|degree|seed"
-    r"|columns|delimiter|header|store|path)=(?:'([^']*)'|\(([^)]*)\)|(True|False)|([\w.+-]*\w))?"
+TEXT = r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\""
+CALL = re.compile(rf"dask_rac\.(resume|open|run|ingest)\(({TEXT})(, 'edges')?\)")
+NAMES = (
+    "linkage|missing|weights|max_height|n_nodes|n_clusters|height|duplicates|memory|shards|join|zero|nodes|degree|seed|"
+    "columns|delimiter|header|store|path"
+)
+KEYWORD = re.compile(  # what is quoted is the user's, and so is what is part of a path
+    rf"(?<!\w)(?:{TEXT})|(?<![\w/.,=-])({NAMES})=(?:'([^']*)'|\(([^)]*)\)|(True|False)|([\w.+-]*\w))?"
 )
 COMMANDS = {"open": "info"}
 """What a command is called where the function has another name."""
@@ -30,27 +36,35 @@ def as_command(text: str) -> str:
     """A message in the words of the command line."""
     for python, option in PHRASES.items():
         text = text.replace(python, option)
-    return KEYWORD.sub(_as_option, _as_calls(text))
+    return CALL.sub(_as_call, KEYWORD.sub(_as_option, text))
 
 
 def as_recipe(text: str) -> str:
     """A message in the words of recipes."""
-    return KEYWORD.sub(_as_key, _as_calls(text.replace("to_scipy(join=True)", "join=True")))
+    return CALL.sub(_as_call, KEYWORD.sub(_as_key, text.replace("to_scipy(join=True)", "join=True")))
 
 
-def _as_calls(text: str) -> str:
-    """Functions as commands."""
-    return CALL.sub(lambda call: f"`dask-rac {COMMANDS.get(call[1], call[1])} {call[2]}`", text)
+def _as_call(call: re.Match[str]) -> str:
+    """A function as a command."""
+    name, path, edges = call.groups()
+    output = " -o edges" if edges else ""
+    return f"`dask-rac {COMMANDS.get(name, name)} {shlex.quote(ast.literal_eval(path))}{output}`"
 
 
 def _as_option(keyword: re.Match[str]) -> str:
+    """An argument as an option."""
     name, text, several, _, plain = keyword.groups()
+    if name is None:
+        return keyword[0]
     value = text or plain or (several or "").replace(" ", "")
     option = OPTIONS.get(name) or "--" + name.replace("_", "-")
     return f"{option} {value}" if value else option
 
 
 def _as_key(keyword: re.Match[str]) -> str:
+    """An argument as a key."""
     name, text, several, flag, plain = keyword.groups()
+    if name is None:
+        return keyword[0]
     value = text or plain or (flag or "").lower() or (several and f"[{several.replace('None', 'null')}]")
     return f"{KEYS.get(name, name)}:{f' {value}' if value else ''}"

@@ -107,7 +107,7 @@ def _read_parquet(filesystem: Any, path: str, columns: tuple[Column, ...]) -> It
         # Buffered in advance, the whole file would be in memory.
         parquet = pq.ParquetFile(file, pre_buffer=False, buffer_size=BUFFER, page_checksum_verification=True)
         names = [_named(column, parquet.schema_arrow, path) for column in columns]
-        batches = parquet.iter_batches(BATCH_ROWS, columns=names)
+        batches = parquet.iter_batches(BATCH_ROWS, columns=names, use_threads=False)
         while True:
             try:
                 batch = next(batches, None)

@@ -144,8 +144,8 @@ def _pick(column: Column, fields: list[str], path: str, layout: Layout) -> int:
     if fields.count(column) != 1:
         some = f"{fields.count(column)} columns" if column in fields else "no column"
         raise InputError(
-            f"{path} has {some} {column!r}: its first line is {', '.join(fields)}; say which with columns=, numbers "
-            "from 0 or names, with header=False if these are no names, and delimiter= if they are not divided; "
+            f"{path} has {some} {column!r}: its first line is {', '.join(map(repr, fields))}; say which with columns=, "
+            "numbers from 0 or names, with header=False if these are no names, and delimiter= if they are not divided; "
             "columns=(..., ..., None) gives all edges the weight 1"
         )
     return fields.index(column)

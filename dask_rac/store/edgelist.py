@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from dask_rac.config import EDGE_COLUMNS
+from dask_rac.config import EDGE_COLUMNS, size_text
 from dask_rac.errors import InputError, ResourceError
 from dask_rac.store.edges import INCOMPLETE
 from dask_rac.store.files import Folder
@@ -143,8 +143,8 @@ def _refuse_small(path: str, size: int) -> None:
     free = shutil.disk_usage(present).free
     if size > free:
         raise ResourceError(
-            f"{path} needs {size / 1e9:.1f} GB and {free / 1e9:.1f} GB are free: make room, give a path on another "
-            "disk, or fewer nodes"
+            f"{path} needs {size_text(size)} and {size_text(free)} are free: make room, give a path on another disk, "
+            "or fewer nodes"
         )
 
 

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from dask_rac.config import EDGE_COLUMNS
 from dask_rac.errors import InputError, Where, plain_row, refuse_nulls
+from dask_rac.store.csv import TEXT_ENDINGS
 from dask_rac.store.ranges import opened
 from dask_rac.store.urls import explained, is_local, locate
 
@@ -185,6 +186,8 @@ def open_edges(path: str | PathLike[str]) -> EdgeSource:
     name = fspath(path)
     if not name:
         raise InputError("edges='' is no path: give the path of a Parquet file or folder, or of a Zarr group")
+    if name.endswith(TEXT_ENDINGS):
+        raise InputError(f"{name} is text, not Parquet: dask_rac.ingest({name!r}, 'edges') makes edges of it")
     filesystem, root = locate(name)
     found = _listed(name, filesystem, root)
     if f"{root}/{INCOMPLETE}" in found:

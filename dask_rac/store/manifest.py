@@ -140,7 +140,8 @@ def read_header(folder: Folder) -> Header:
     try:
         data = folder.read(HEADER)
     except (FileNotFoundError, NotADirectoryError):
-        raise StoreError(f"{folder.url} is no store of dask_rac: it has no {HEADER}") from None
+        there = f"is no store of dask_rac: it has no {HEADER}" if folder.exists() else "does not exist"
+        raise StoreError(f"{folder.url} {there}; give the folder of a run") from None
     try:
         fields = json.loads(data)
         found = fields["format"]

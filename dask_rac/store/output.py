@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from os import PathLike, fspath
 
-from dask_rac.errors import InputError
+from dask_rac.errors import InputError, ResourceError
 from dask_rac.store.edges import INCOMPLETE
 from dask_rac.store.files import Folder
 from dask_rac.store.urls import explained
@@ -45,6 +46,8 @@ def new_output(path: str | PathLike[str], several: bool = False) -> Iterator[Fol
                 new.remove(INCOMPLETE)
     except BaseException as error:
         new.remove("")
+        if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise ResourceError(f"the disk of {fspath(path)} is full: make room, or use another disk") from error
         if isinstance(error, OSError):
             raise InputError(f"{fspath(path)} cannot be written: {error}; give a path that can be made") from error
         raise

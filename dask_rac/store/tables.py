@@ -70,11 +70,16 @@ def _sound(folder: Folder, record: TableRecord) -> bytes:
     except FileNotFoundError:
         raise DamagedStoreError(f"{folder.at(record.name)} is missing") from None
     if sha256(data).hexdigest() != record.digest:
-        raise DamagedStoreError(f"{folder.at(record.name)} is damaged: it is not what was written")
+        raise DamagedStoreError(
+            f"{folder.at(record.name)} is damaged: it is not what was written; put back a copy, or "
+            "cluster again in another folder"
+        )
     return data
 
 
 def read_merges(folder: Folder, record: TableRecord) -> Mapping[str, NDArray[Any]]:
     """The columns of a file of merges, which must be what was written."""
-    table = pq.read_table(pa.BufferReader(_sound(folder, record)))
+    # Arrow's threads, started by a program that ends soon after, now and then abort it on its way out.
+    file = pq.ParquetFile(pa.BufferReader(_sound(folder, record)), pre_buffer=False)
+    table = file.read(use_threads=False)
     return {name: table.column(name).to_numpy() for name in MERGE_COLUMNS}
