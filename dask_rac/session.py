@@ -78,9 +78,10 @@ def stored_cluster(edges: Any, settings: Settings, options: RunOptions, report: 
     _check_options(options)
     store, scheduler = Folder(options.store), chosen(options.client)
     budget = scheduler.budget(options.memory)
+    source = open_edges(edges) if isinstance(edges, str | PathLike) else None
     report(Event("compile"))
     driver.compile_kernels("int32")
-    given = _open_input(edges, options.n_nodes, settings)
+    given = source or _open_input(edges, options.n_nodes, settings)
     with _new_store(store) as undo, store.locked() as held:
         scheduler.check(store, given if isinstance(given, EdgeSource) else None)
         header = _header(given, settings, options)
@@ -222,10 +223,8 @@ def _check_options(options: PlanOptions) -> None:
         raise InputError(f"n_nodes={nodes!r} is not a whole number, 0 or more")
 
 
-def _open_input(edges: Any, n_nodes: int | None, settings: Settings) -> EdgeSource | Graph | Any:
-    """The edges as far as they can be looked at without reading them all; what is in memory is read."""
-    if isinstance(edges, str | PathLike):
-        return open_edges(edges)
+def _open_input(edges: Any, n_nodes: int | None, settings: Settings) -> Graph | Any:
+    """Edges that are not on disk: a Dask DataFrame as it is, what is in memory as a graph."""
     if hasattr(edges, "__dask_graph__") and hasattr(edges, "columns"):
         require_columns(edges.columns)
         return edges

@@ -266,10 +266,12 @@ class TestExitCodes:
         assert failed.returncode == 5, failed.stderr
         assert f"in use by process {os.getpid()}" in failed.stderr
 
-    @pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM])
-    @pytest.mark.parametrize("place", ["threads", "local:2x1"])
+    @pytest.mark.parametrize(
+        ("place", "signum"),
+        [("threads", signal.SIGINT), ("threads", signal.SIGTERM), ("local:2x1", signal.SIGINT)],
+    )
     def test_130_interrupted_then_resumed(self, tmp_path: Path, signum: signal.Signals, place: str) -> None:
-        dask_rac.datasets.lattice(20_000, 20, 0, tmp_path / "edges", weights="similarity")
+        dask_rac.datasets.lattice(10_000, 20, 0, tmp_path / "edges", weights="similarity")
         words = ("cluster", "edges", "-o", "run", "--weights", "similarity", "--shards", "8", "--scheduler", place)
         process = subprocess.Popen(
             command_line(*words),
