@@ -16,7 +16,7 @@ from __future__ import annotations
 import difflib
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from os import PathLike, fspath
 from typing import Any, NamedTuple
@@ -24,141 +24,8 @@ from typing import Any, NamedTuple
 import yaml
 
 from dask_rac.errors import InputError
+from dask_rac.schema import INPUTS, STEPS, TOP, Key
 from dask_rac.store.urls import locate
-
-Check = Callable[[Any], Any]
-"""Gives a value as it is to be used; raises ValueError with what it should be."""
-
-
-class Key(NamedTuple):
-    """What may be said of a step."""
-
-    check: Check
-    default: Any = None
-    result: bool = True
-    """Whether it changes what comes out; if not, a step that is done stays done."""
-    required: bool = False
-
-
-def _text(value: Any) -> str:
-    if not isinstance(value, str) or not value:
-        raise ValueError("text")
-    return value
-
-
-def _flag(value: Any) -> bool:
-    if not isinstance(value, bool):
-        raise ValueError("true or false")
-    return value
-
-
-def _number(value: Any) -> float:
-    """A number; YAML takes 1e6 for text."""
-    try:
-        if isinstance(value, bool):
-            raise ValueError
-        return float(value)
-    except (TypeError, ValueError):
-        raise ValueError("a number") from None
-
-
-def _whole(value: Any) -> int:
-    if isinstance(value, int) and not isinstance(value, bool):
-        return value
-    try:
-        number = _number(value)
-        if number != int(number):
-            raise ValueError
-        return int(number)
-    except (ValueError, OverflowError):
-        raise ValueError("a whole number") from None
-
-
-def _number_or_word(value: Any) -> float | str:
-    try:
-        return _number(value)
-    except ValueError:
-        return _text(value)
-
-
-def _size(value: Any) -> str | int:
-    if isinstance(value, bool) or not isinstance(value, int | str):
-        raise ValueError("an amount of memory, such as 6GB")
-    return value
-
-
-def _some(check: Check) -> Check:
-    """One, or a list of them."""
-
-    def checked(value: Any) -> Any:
-        try:
-            return [check(one) for one in value] if isinstance(value, list) else check(value)
-        except ValueError as error:
-            raise ValueError(f"{error}, or a list of such") from None
-
-    return checked
-
-
-def _columns(value: Any) -> list[Any]:
-    if not isinstance(value, list) or len(value) != 3 or not all(isinstance(c, str | int | None) for c in value):
-        raise ValueError("a list of three columns: source, target and weight")
-    return value
-
-
-PLACE = {"scheduler": Key(_text, result=False)}
-
-STEPS: dict[str, dict[str, Key]] = {
-    "generate": {
-        "graph": Key(_text, "lattice"),
-        "nodes": Key(_whole, required=True),
-        "degree": Key(_whole, 40),
-        "seed": Key(_whole, 0),
-        "weights": Key(_text, "distance"),
-        "output": Key(_text, "edges"),
-        **PLACE,
-    },
-    "ingest": {
-        "edges": Key(_text, required=True),
-        "columns": Key(_columns),
-        "delimiter": Key(_text),
-        "header": Key(_flag, True),
-        "output": Key(_text, "edges"),
-    },
-    "cluster": {
-        "edges": Key(_text),
-        "linkage": Key(_text, "average"),
-        "missing": Key(_number_or_word),
-        "weights": Key(_text, "distance"),
-        "n_nodes": Key(_whole),
-        "max_height": Key(_number),
-        "duplicates": Key(_text, "error"),
-        "finisher": Key(_flag, True),
-        "memory": Key(_size, result=False),
-        "shards": Key(_whole, result=False),
-        "output": Key(_text, "run"),
-        **PLACE,
-    },
-    "verify": {"run": Key(_text), **PLACE},
-    "cut": {
-        "run": Key(_text),
-        "height": Key(_some(_number)),
-        "clusters": Key(_some(_whole)),
-        "output": Key(_text, "labels.parquet"),
-    },
-    "export": {
-        "run": Key(_text),
-        "join": Key(_flag, False),
-        "zero": Key(_number),
-        "output": Key(_text, required=True),
-    },
-}
-"""What each kind of step may be told."""
-
-INPUTS = {"cluster": ("edges", ("generate", "ingest")), "verify": ("run", ("cluster",))}
-INPUTS |= {"cut": INPUTS["verify"], "export": INPUTS["verify"]}
-"""What a step works on, and the kinds of steps that make it."""
-
-TOP = {"folder": Key(_text), "scheduler": Key(_text), "require-tls": Key(_flag), "steps": Key(lambda value: value)}
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
 

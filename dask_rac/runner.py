@@ -9,7 +9,6 @@ there is ever replaced unless the user says from which step on.
 from __future__ import annotations
 
 import json
-import math
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -19,22 +18,17 @@ from hashlib import sha256
 from time import perf_counter
 from typing import Any, Literal
 
-from dask_rac import __version__, datasets
-from dask_rac.api import cluster, open_run, resume
+from dask_rac import __version__
+from dask_rac.actions import CHECKS, DOES
 from dask_rac.clusters import check_spec, connected
-from dask_rac.config import EDGE_COLUMNS, Progress, checked_settings
-from dask_rac.conversion import ingest
 from dask_rac.defaults import setting
 from dask_rac.errors import InputError
 from dask_rac.forecast import Forecast, forecast
-from dask_rac.recipe import STEPS, Recipe, Step
-from dask_rac.store.edges import open_edges
+from dask_rac.recipe import Recipe, Step
+from dask_rac.schema import STEPS
 from dask_rac.store.files import Folder
-from dask_rac.store.labels import check_labels
 from dask_rac.store.manifest import HEADER
-from dask_rac.store.trees import tree_kind
 from dask_rac.store.urls import locate
-from dask_rac.workers import memory_bytes
 
 Action = Literal["do", "resume", "skip", "again", "refuse"]
 Tell = Callable[[str], None]
@@ -142,6 +136,8 @@ class Runner:
         seconds = round(perf_counter() - began, 3)
         record = Record(**{**asdict(record), "finished": _now(), "seconds": seconds, "facts": facts})
         self._keep(record)
+        if step.output is not None and self._folder.local:
+            Folder(f"{step.output}{BEFORE}").remove("")  # left where doing it again was killed, and went on
         return record
 
     @contextmanager
@@ -291,94 +287,3 @@ def _stamp(step: Step, path: str) -> str:
 
 def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
-
-
-def _generate(given: Mapping[str, Any], client: Any, report: Progress) -> dict[str, Any]:
-    shape = {name: given[name] for name in ("nodes", "degree", "seed", "weights")}
-    datasets.lattice(**shape, store=given["output"], client=client, progress=report)
-    return {"nodes": given["nodes"], "edges": given["nodes"] * given["degree"] // 2}
-
-
-def _ingest(given: Mapping[str, Any], client: Any, report: Progress) -> dict[str, Any]:
-    told = {name: given[name] for name in ("delimiter", "header")}
-    columns = tuple(given["columns"] or EDGE_COLUMNS)
-    written = ingest(given["edges"], given["output"], columns=columns, **told, progress=report)
-    return {"edges": open_edges(written).rows}
-
-
-def _cluster(given: Mapping[str, Any], client: Any, report: Progress) -> dict[str, Any]:
-    place = {"memory": given["memory"], "client": client, "progress": report}
-    if Folder(given["output"]).exists(HEADER):
-        result = resume(given["output"], **place)
-    else:
-        names = ("linkage", "missing", "weights", "n_nodes", "max_height", "duplicates", "finisher", "shards")
-        told = {name: given[name] for name in names}
-        result = cluster(given["edges"], **told, store=given["output"], **place)
-    rounds = result.rounds
-    return {
-        "nodes": result.n_nodes,
-        "merges": result.n_nodes - result.n_trees,
-        "trees": result.n_trees,
-        "rounds": len(rounds),
-        "peak_disk": result.peak_disk,
-    }
-
-
-def _verify(given: Mapping[str, Any], client: Any, report: Progress) -> dict[str, Any]:
-    found = open_run(given["run"], progress=report).verify(client=client)
-    return {"merges": found.merges, "edges": found.edges, "worst_error": found.worst_error}
-
-
-def _cut(given: Mapping[str, Any], client: Any, report: Progress) -> dict[str, Any]:
-    run = open_run(given["run"], progress=report)
-    kind = "height" if given["clusters"] is None else "clusters"
-    run.cut(height=given["height"], n_clusters=given["clusters"], store=given["output"])
-    return {"nodes": run.n_nodes, kind: given[kind]}
-
-
-def _export(given: Mapping[str, Any], client: Any, report: Progress) -> dict[str, Any]:
-    run = open_run(given["run"], progress=report)
-    run.export(given["output"], join=given["join"], zero=given["zero"])
-    return {"merges": run.n_nodes - run.n_trees}
-
-
-DOES: dict[str, Callable[[Mapping[str, Any], Any, Progress], dict[str, Any]]] = {
-    "generate": _generate,
-    "ingest": _ingest,
-    "cluster": _cluster,
-    "verify": _verify,
-    "cut": _cut,
-    "export": _export,
-}
-
-
-def _check_generate(given: Mapping[str, Any]) -> None:
-    if given["graph"] != "lattice":
-        raise InputError(f"graph={given['graph']!r} is unknown: use 'lattice'")
-    datasets.plan(given["nodes"], given["degree"], given["seed"], given["weights"])
-
-
-def _check_cluster(given: Mapping[str, Any]) -> None:
-    names = ("linkage", "missing", "weights", "max_height", "duplicates", "finisher")
-    checked_settings(*(given[name] for name in names))
-    memory_bytes(given["memory"], 1)
-    if given["shards"] is not None and given["shards"] < 1:
-        raise InputError(f"shards={given['shards']} is not a whole number, 1 or more")
-
-
-def _check_cut(given: Mapping[str, Any]) -> None:
-    check_labels(given["output"])
-    for name in ("height", "clusters"):
-        values = given[name] if isinstance(given[name], list) else [given[name]]
-        if not values:
-            raise InputError(f"{name}: [] asks for no cut, so there is nothing to write")
-        if any(value is not None and (math.isnan(value) or (name == "clusters" and value < 1)) for value in values):
-            raise InputError(f"{name}: {given[name]} is not to be had")
-
-
-CHECKS: dict[str, Callable[[Mapping[str, Any]], Any]] = {
-    "generate": _check_generate,
-    "cluster": _check_cluster,
-    "cut": _check_cut,
-    "export": lambda given: tree_kind(given["output"]),
-}

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dask_rac import InputError
-from dask_rac.recipe import STEPS, load_recipe
+from dask_rac.recipe import load_recipe
+from dask_rac.schema import STEPS
 
 PIPELINES = sorted((Path(__file__).parent.parent / "pipelines").glob("*.yaml"))
 
