@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 CORE := $(VENV)/.core
 INSTALLED := $(VENV)/.installed
 KERNELS := $(VENV)/.kernels
-PARALLEL := --numprocesses=2 --dist=worksteal
+MEASURED := --numprocesses=2 --dist=worksteal --cov --cov-report= --cov-fail-under=0
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
@@ -20,9 +20,9 @@ demo: $(CORE) $(KERNELS) ## run the demonstration
 
 test: lint types $(KERNELS) ## lint, types, tests, coverage
 	$(BIN)/coverage erase
-	$(BIN)/python -m pytest $(PARALLEL) --cov --cov-report=
+	$(BIN)/python -m pytest $(MEASURED)
 	NUMBA_DISABLE_JIT=1 HYPOTHESIS_PROFILE=interpreted \
-	    $(BIN)/python -m pytest $(PARALLEL) --cov --cov-append --cov-report= -m 'kernels and not soak'
+	    $(BIN)/python -m pytest $(MEASURED) --cov-append -m 'kernels and not soak'
 	$(BIN)/coverage report
 
 lint: $(INSTALLED) ## ruff, rules and format

@@ -36,6 +36,10 @@ REFUSED_LINKAGES = {
 }
 
 
+SCALES = ((1e15, 1e15, "PB"), (1e12, 1e12, "TB"), (1e8, 1e9, "GB"), (-math.inf, 1e6, "MB"))
+"""From how many bytes on they are told in which unit."""
+
+
 @dataclass(frozen=True)
 class Settings:
     """What is computed: the parameters of a run that change its result."""
@@ -188,7 +192,8 @@ def _finite(name: str, value: object, remedy: str) -> float:
 
 def size_text(size: float) -> str:
     """Bytes for people."""
-    return f"{size / 1e9:.3g} GB" if size >= 1e8 else f"{size / 1e6:.3g} MB"
+    _, unit, name = next(scale for scale in SCALES if size >= scale[0])
+    return f"{size / unit:.3g} {name}"
 
 
 def facts_table(title: str, facts: dict[str, str]) -> str:

@@ -66,7 +66,8 @@ class Describer:
 class TerminalProgress:
     """A line that shows the stage, the round, and the merges done; it leaves nothing behind."""
 
-    def __init__(self) -> None:
+    def __init__(self, text: str = "starting") -> None:
+        """`text` is shown until something is told."""
         self._describe = Describer()
         self._bar = Progress(
             TextColumn("dask_rac: {task.description}", table_column=Column(ratio=1, no_wrap=True, overflow="ellipsis")),
@@ -76,7 +77,7 @@ class TerminalProgress:
             transient=True,
             expand=True,
         )
-        self._task = self._bar.add_task("starting", total=None)
+        self._task = self._bar.add_task(text, total=None)
 
     def __enter__(self) -> "TerminalProgress":
         self._bar.start()

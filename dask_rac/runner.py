@@ -66,8 +66,8 @@ class Planned:
 class Runner:
     """A recipe on its way."""
 
-    def __init__(self, recipe: Recipe, tell: Tell, watch: Callable[[], Any]) -> None:
-        """`tell` gets a line now and then, `watch` gives a context whose value is told of progress."""
+    def __init__(self, recipe: Recipe, tell: Tell, watch: Callable[[str], Any]) -> None:
+        """`tell` gets a line now and then, `watch` gives a context whose value is told of a step's progress."""
         self.recipe = recipe
         self._tell, self._watch = tell, watch
         self._folder = Folder(recipe.folder)
@@ -130,7 +130,7 @@ class Runner:
             self._forget(step)
         record = Record(step.name, step.do, step.given, one.fingerprint, _now())
         began = perf_counter()
-        with self._watch() as report, self._named(step), self._aside(one):
+        with self._watch(f"step {step.name}") as report, self._named(step), self._aside(one):
             self._keep(record)
             facts = DOES[step.do](step.given, client, report)
         seconds = round(perf_counter() - began, 3)

@@ -312,9 +312,19 @@ def _resumable(store: Folder) -> Iterator[None]:
     """Say how to go on when somebody stops the run."""
     try:
         yield
-    except KeyboardInterrupt as stopped:
+    except BaseException as error:
+        if not _interrupted(error):
+            raise
+        stopped = KeyboardInterrupt()
         stopped.add_note(f"go on with dask_rac.resume({store.url!r})")
-        raise
+        raise stopped from error
+
+
+def _interrupted(error: BaseException | None) -> bool:
+    """Whether somebody has stopped the run; what was interrupted may fail at something else in consequence."""
+    while error is not None and not isinstance(error, KeyboardInterrupt):
+        error = error.__context__
+    return error is not None
 
 
 def _input_again(header: Header, needed: bool) -> EdgeSource | None:

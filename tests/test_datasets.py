@@ -297,7 +297,7 @@ def test_parameters_are_refused(
 
 
 def test_a_disk_that_is_too_small_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ResourceError, match=r"lattice needs 2e\+06 GB and .* GB are free: make room"):
+    with pytest.raises(ResourceError, match=r"lattice needs 4 PB and .* GB are free: make room"):
         lattice(10**13, store=tmp_path / "lattice")
     assert not list(tmp_path.iterdir())
 

@@ -366,7 +366,7 @@ def test_a_path_below_a_file_cannot_be_a_store(folder: Path, edges: Path) -> Non
 @pytest.mark.parametrize("name", ["file", "file/run", "nothing"])
 def test_a_path_without_a_store_is_named(folder: Path, use: Callable[[Path], Any], name: str) -> None:
     (folder / "file").write_text("mine")
-    with pytest.raises(dask_rac.StoreError, match=f"{folder}/{name} is no store"):
+    with pytest.raises(dask_rac.StoreError, match=f"{folder}/{name} (is no store|does not exist)"):
         use(folder / name)
     assert list(folder.iterdir()) == [folder / "file"]
 
@@ -494,6 +494,19 @@ def interrupted(edges: Path, store: Path) -> str:
     except KeyboardInterrupt as stopped:
         return "; ".join(stopped.__notes__)
     return "not stopped"
+
+
+def test_ctrl_c_that_makes_something_else_fail_is_still_one(folder: Path, edges: Path) -> None:
+    def progress(event: dask_rac.Event) -> None:
+        if event.stage == "round":
+            try:
+                raise KeyboardInterrupt
+            finally:
+                raise OSError(errno.EBADF, "Bad file descriptor")
+
+    with pytest.raises(KeyboardInterrupt) as stopped:
+        begin(edges, folder / "run", progress=progress)
+    assert stopped.value.__notes__ == [f"go on with dask_rac.resume('{folder / 'run'}')"]
 
 
 def test_ctrl_c_says_how_to_go_on(folder: Path, edges: Path, expected: tuple[str, list[str]]) -> None:

@@ -40,7 +40,7 @@ def recipe(tmp_path: Path) -> Path:
 
 def runner(path: Path, *changes: str, report: Callable[[Event], None] = lambda _: None) -> Runner:
     @contextmanager
-    def watch() -> Iterator[Callable[[Event], None]]:
+    def watch(_: str) -> Iterator[Callable[[Event], None]]:
         yield report
 
     made = Runner(load_recipe(path, changes), lambda _: None, watch)

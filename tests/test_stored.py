@@ -534,9 +534,10 @@ def test_a_run_on_its_way_can_be_looked_at_and_goes_on(folder: Path) -> None:
 def test_folders_that_hold_something_else_are_left_alone(folder: Path) -> None:
     (folder / "mine").mkdir()
     (folder / "mine" / "notes.txt").write_text("mine")
-    for target in (folder / "mine", folder / "mine" / "notes.txt"):
-        with pytest.raises(dask_rac.StoreError, match="nothing in it is touched; choose another folder"):
-            dask_rac.cluster(SMALL, store=target)
+    with pytest.raises(dask_rac.StoreError, match="nothing in it is touched; choose another folder"):
+        dask_rac.cluster(SMALL, store=folder / "mine")
+    with pytest.raises(dask_rac.StoreError, match=r"notes\.txt is a file"):
+        dask_rac.cluster(SMALL, store=folder / "mine" / "notes.txt")
     assert (folder / "mine" / "notes.txt").read_text() == "mine"
     assert os.listdir(folder / "mine") == ["notes.txt"]
     for look in (dask_rac.open, dask_rac.resume):

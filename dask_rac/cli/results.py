@@ -32,7 +32,7 @@ def cut(shell: Shell, run: str, height: tuple[float, ...], clusters: tuple[int, 
         raise click.UsageError("give either --height or --clusters, once or more often")
     values = height or clusters
     wanted = list(values) if len(values) > 1 else values[0]
-    with shell.watch() as report:
+    with shell.watch("cutting the tree") as report:
         result = open_run(run, progress=report)
         if not result.finished:
             shell.warn(f"{run} is not finished: these are the merges so far; go on with `dask-rac resume {run}`")
@@ -60,7 +60,7 @@ def export(shell: Shell, run: str, output: str, join: bool, zero: float | None) 
     """
     from dask_rac.api import open_run
 
-    with shell.watch() as report:
+    with shell.watch("writing the tree") as report:
         written = open_run(run, progress=report).export(output, join=join, zero=zero)
     click.echo(written)
 

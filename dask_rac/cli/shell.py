@@ -89,14 +89,14 @@ class Shell:
             self._log.log(level, text)
 
     @contextmanager
-    def watch(self) -> Iterator[Progress]:
-        """Who is told of progress: a bar on a terminal, lines in the log."""
+    def watch(self, text: str = "starting") -> Iterator[Progress]:
+        """Who is told of progress: a bar on a terminal, which shows `text` at first, and lines in the log."""
         from dask_rac.progress import LineProgress, TerminalProgress, on_terminal
 
         listeners: list[Callable[[Event], None]] = []
         with ExitStack() as stack:
             if not self.quiet and on_terminal():
-                listeners.append(stack.enter_context(TerminalProgress()))
+                listeners.append(stack.enter_context(TerminalProgress(text)))
             if self._logged:
                 listeners.append(LineProgress(self._log.info))
 
