@@ -65,7 +65,7 @@ def lattice(
         Other seeds give other weights and another shuffling.
     store : path or URL
         The folder to be made, 12 bytes for each edge (20 beyond 2**31 - 1 nodes). While it is written its name ends in
-        `.partial`. What exists is never written over.
+        `.partial`, or, on an object store, it holds a file `_incomplete`. What exists is never written over.
     weights : {"distance", "similarity"}
         Euclidean distances, where cells have sides of 1; or similarities, 1 / (1 + distance).
     client : distributed.Client, optional
