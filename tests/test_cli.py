@@ -282,7 +282,7 @@ class TestExitCodes:
             text=True,
             start_new_session=True,
         )
-        await_file(tmp_path / "run/manifests/00001.json", process)
+        await_file(tmp_path / "run/rounds", "00002-*", process)
         os.killpg(process.pid, signum)  # as a terminal does: to all processes
         printed, told = process.communicate(timeout=60)
         assert process.returncode == 130, told
@@ -299,14 +299,14 @@ class TestExitCodes:
         )
 
 
-def await_file(path: Path, process: "subprocess.Popen[str]") -> None:
+def await_file(folder: Path, pattern: str, process: "subprocess.Popen[str]") -> None:
     """Wait until a process has written a file."""
     for _ in range(3000):
-        if path.exists():
+        if any(folder.glob(pattern)):
             return
         assert process.poll() is None, process.communicate()
         time.sleep(0.02)
-    raise AssertionError(f"{path} did not appear")
+    raise AssertionError(f"{folder}/{pattern} did not appear")
 
 
 class TestOutput:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
+import warnings
 from collections.abc import Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
@@ -99,7 +100,9 @@ async def _stopped(cluster: Any, starting: Future[None]) -> None:
 def _wait_for_start(starting: Future[None]) -> None:
     """Wait for the processes."""
     try:
-        starting.result(start_seconds())
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "Port .* is already in use")  # taken since we looked: it takes another
+            starting.result(start_seconds())
     except (OSError, RuntimeError, TimeoutError) as error:
         raise ResourceError(f"the workers of the local cluster did not start: {brief(error)}") from error
 
