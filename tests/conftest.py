@@ -1,12 +1,16 @@
-"""The profile of hypothesis, and the warnings of kernels that run interpreted."""
+"""The profile of hypothesis, and what would warn for no fault of ours."""
 
 import os
 
+import dask
 import pytest
 
 from tests.effort import load_profile
 
 load_profile()
+
+# gilknocker, where it is installed, warns when a busy machine keeps it waiting.
+dask.config.set({"distributed.admin.system-monitor.gil.enabled": False})
 
 
 def pytest_configure(config: pytest.Config) -> None:
