@@ -204,7 +204,7 @@ def processes(folder: Path, scheme: str, *options: str) -> Iterator[tuple[str, P
     started = [subprocess.Popen([*plain, "scheduler", "--port", "0", *where], **quiet)]  # type: ignore[call-overload]
     try:
         deadline = time.monotonic() + 40
-        while not file.exists() and time.monotonic() < deadline:
+        while not (file.exists() and file.read_text().endswith("}")) and time.monotonic() < deadline:
             time.sleep(0.05)
         address = json.loads(file.read_text())["address"]
         worker = [*plain, "worker", *where, "--nthreads", "1", "--no-nanny"]
