@@ -11,6 +11,7 @@ from dask_rac.api import cluster, open_run, resume
 from dask_rac.config import EDGE_COLUMNS, Progress, checked_settings
 from dask_rac.conversion import ingest
 from dask_rac.errors import InputError
+from dask_rac.schema import SETTINGS
 from dask_rac.store.edges import open_edges
 from dask_rac.store.files import Folder
 from dask_rac.store.labels import check_labels
@@ -40,8 +41,7 @@ def _cluster(given: Given, client: Any, report: Progress) -> dict[str, Any]:
     if Folder(given["output"]).exists(HEADER):
         result = resume(given["output"], **place)
     else:
-        names = ("linkage", "missing", "weights", "n_nodes", "max_height", "duplicates", "finisher", "shards")
-        told = {name: given[name] for name in names}
+        told = {name: given[name] for name in (*SETTINGS, "n_nodes", "shards")}
         result = cluster(given["edges"], **told, store=given["output"], **place)
     rounds = result.rounds
     return {
@@ -88,8 +88,7 @@ def _check_generate(given: Given) -> None:
 
 
 def _check_cluster(given: Given) -> None:
-    names = ("linkage", "missing", "weights", "max_height", "duplicates", "finisher")
-    checked_settings(*(given[name] for name in names))
+    checked_settings(*(given[name] for name in SETTINGS))
     memory_bytes(given["memory"], 1)
     if given["shards"] is not None and given["shards"] < 1:
         raise InputError(f"shards={given['shards']} is not a whole number, 1 or more")

@@ -12,6 +12,7 @@ from dask_rac.clusters import local_shape
 from dask_rac.config import checked_settings, size_text
 from dask_rac.defaults import setting
 from dask_rac.planner import Budget, Plan
+from dask_rac.schema import SETTINGS
 from dask_rac.session import Expected, plan_sizes
 from dask_rac.store.edgelist import edges_size
 from dask_rac.store.edges import EdgeSource, open_edges
@@ -85,8 +86,7 @@ def _plan(given: Mapping[str, Any], known: Forecast, place: str) -> Plan | None:
         budget = Budget(budget.memory, *shape)
     elif not place.startswith("threads"):
         return None
-    names = ("linkage", "missing", "weights", "max_height", "duplicates", "finisher")
-    settings = checked_settings(*(given[name] for name in names))
+    settings = checked_settings(*(given[name] for name in SETTINGS))
     assert known.nodes is not None
     assert known.edges is not None
     nodes = known.nodes if given["n_nodes"] is None else given["n_nodes"]

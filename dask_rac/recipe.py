@@ -234,8 +234,6 @@ def _fill_paths(
     given: dict[str, Any] = step.given  # type: ignore[assignment]
     if given.get("output"):
         given["output"] = joined(base, given["output"])
-    if step.do == "ingest":
-        return None
     if step.do not in INPUTS:
         return None
     key, makers = INPUTS[step.do]

@@ -41,10 +41,13 @@ def _number(value: Any) -> float:
         raise ValueError("a number") from None
 
 
-def _whole(value: Any) -> int:
+def whole(value: Any) -> int:
+    """A whole number, also as text: 1_000_000 or 1e6."""
     if isinstance(value, int) and not isinstance(value, bool):
         return value
     try:
+        if isinstance(value, str) and "e" not in value.lower():
+            return int(value)
         number = _number(value)
         if number != int(number):
             raise ValueError
@@ -84,14 +87,17 @@ def _columns(value: Any) -> list[Any]:
     return value
 
 
+SETTINGS = ("linkage", "missing", "weights", "max_height", "duplicates", "finisher")
+"""The keys that say what a run computes, in the order in which they are checked."""
+
 PLACE = {"scheduler": Key(_text, result=False)}
 
 STEPS: dict[str, dict[str, Key]] = {
     "generate": {
         "graph": Key(_text, "lattice"),
-        "nodes": Key(_whole, required=True),
-        "degree": Key(_whole, 40),
-        "seed": Key(_whole, 0),
+        "nodes": Key(whole, required=True),
+        "degree": Key(whole, 40),
+        "seed": Key(whole, 0),
         "weights": Key(_text, "distance"),
         "output": Key(_text, "edges"),
         **PLACE,
@@ -108,12 +114,12 @@ STEPS: dict[str, dict[str, Key]] = {
         "linkage": Key(_text, "average"),
         "missing": Key(_number_or_word),
         "weights": Key(_text, "distance"),
-        "n_nodes": Key(_whole),
+        "n_nodes": Key(whole),
         "max_height": Key(_number),
         "duplicates": Key(_text, "error"),
         "finisher": Key(_flag, True),
         "memory": Key(_size, result=False),
-        "shards": Key(_whole, result=False),
+        "shards": Key(whole, result=False),
         "output": Key(_text, "run"),
         **PLACE,
     },
@@ -121,7 +127,7 @@ STEPS: dict[str, dict[str, Key]] = {
     "cut": {
         "run": Key(_text),
         "height": Key(_some(_number)),
-        "clusters": Key(_some(_whole)),
+        "clusters": Key(_some(whole)),
         "output": Key(_text, "labels.parquet"),
     },
     "export": {

@@ -10,6 +10,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from dask_rac.cli.shell import Shell
+from dask_rac.schema import whole
 
 Command = Callable[..., Any]
 
@@ -58,16 +59,9 @@ class Whole(click.ParamType[int]):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
         """As an int."""
         try:
-            number = float(value)
-            return int(value) if isinstance(value, int) or "e" not in value.lower() else self._exact(number)
-        except (ValueError, OverflowError):
-            self.fail(f"{value!r} is not a whole number", param, ctx)
-
-    @staticmethod
-    def _exact(number: float) -> int:
-        if number != int(number):
-            raise ValueError
-        return int(number)
+            return whole(value)
+        except ValueError as error:
+            self.fail(f"{value!r} is not {error}", param, ctx)
 
 
 class Output(click.Path):
