@@ -1,0 +1,221 @@
+"""What all sources of vectors have in common: rows read by ranges, and checks of what they say of themselves."""
+
+from __future__ import annotations
+
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from hashlib import sha256
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from dask_rac.errors import InputError
+from dask_rac.store.urls import explained, locate
+
+DTYPES = ("uint8", "float32", "float64")
+"""What values may be, each held by all that follow."""
+
+Block = NDArray[Any] | sp.csr_array
+"""Some rows."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class VectorSource(ABC):
+    """Vectors in memory or on disk, one a row; several threads may read at once."""
+
+    name: str
+    """The path or URL as it was given, or what messages call vectors in memory."""
+    origin: str | None
+    """What `where` names in place of the files: a path, or nothing for vectors that came from none."""
+    rows: int
+    dimensions: int
+    dtype: str
+    """Of the values: uint8, float32 or float64, in native byte order."""
+    sparse: bool
+    entries: int
+    """Stored values."""
+    bytes: int
+    """Size on disk or in memory."""
+    on_disk: bool
+    """Whether another process can read it from a pickled copy without taking the vectors along."""
+
+    @property
+    @abstractmethod
+    def fingerprint(self) -> str:
+        """What tells these vectors from others."""
+
+    @abstractmethod
+    def reachable(self) -> bool:
+        """Whether this process finds the vectors as they were found at first."""
+
+    @abstractmethod
+    def _rows(self, start: int, stop: int) -> Block:
+        """Rows `start` to `stop`, at least one."""
+
+    def read(self, start: int, stop: int) -> Any:
+        """Rows `start` to `stop`, not to be written to: a C-contiguous array, or a canonical `csr_array`."""
+        if not 0 <= start <= stop <= self.rows:
+            raise IndexError(f"rows {start} to {stop} of {self.name} are not among its {self.rows}")
+        if start == stop:
+            empty = np.empty((0, self.dimensions), self.dtype)
+            return sp.csr_array(empty) if self.sparse else empty
+        try:
+            with explained(self.name, InputError):
+                return frozen(self._rows(start, stop))
+        except InputError:
+            raise
+        except FileNotFoundError as error:
+            raise InputError(f"{self.name} is no longer there: put it back; {error}") from error
+        except (pa.ArrowException, OSError, ValueError, KeyError, RuntimeError) as error:
+            raise InputError(f"{self.name} cannot be read: {error}; write it anew") from error
+
+    def where(self, row: int) -> str:
+        """Where a row is to be found."""
+        return f"row {row} of {self.origin}" if self.origin else f"row {row}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Part:
+    """A file of vectors."""
+
+    path: str
+    """On its file system."""
+    shown: str
+    """What messages call it."""
+    rows: int
+    bytes: int
+    stamp: str
+    """When it was written."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class FileSource(VectorSource):
+    """Vectors in one or several files, one after the other."""
+
+    parts: tuple[Part, ...]
+
+    @property
+    def fingerprint(self) -> str:
+        """What tells these files from others: names, sizes, times."""
+        facts = [[part.shown.removeprefix(self.name), part.rows, part.bytes, part.stamp] for part in self.parts]
+        return sha256(json.dumps([self.dtype, self.dimensions, facts]).encode()).hexdigest()
+
+    def where(self, row: int) -> str:
+        """Where a row is to be found: among several files, its number in its own."""
+        if self.origin is not None:
+            return super().where(row)
+        part, first, _ = next(self._cut(row, row + 1))
+        return f"row {first} of {part.shown}"
+
+    def reachable(self) -> bool:
+        """Whether this process finds the files as they were found at first: the first and the last of them."""
+        filesystem, _ = locate(self.name)
+        ends = self.parts[0], self.parts[-1]
+        try:
+            with explained(self.name, InputError):
+                infos = [filesystem.info(part.path) for part in ends]
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        return [(stamp(info), int(info["size"])) for info in infos] == [(part.stamp, part.bytes) for part in ends]
+
+    def _rows(self, start: int, stop: int) -> Block:
+        pieces = [self._part_rows(part, first, last) for part, first, last in self._cut(start, stop)]
+        return pieces[0] if len(pieces) == 1 else np.concatenate(pieces)
+
+    @abstractmethod
+    def _part_rows(self, part: Any, first: int, last: int) -> Any:
+        """Rows `first` to `last` of a file, at least one."""
+
+    def _cut(self, start: int, stop: int) -> Iterator[tuple[Part, int, int]]:
+        """The files that hold a range of rows, with the range in each."""
+        ends = np.cumsum([part.rows for part in self.parts])
+        number = int(np.searchsorted(ends, start, side="right"))
+        while start < stop:
+            part, end = self.parts[number], int(ends[number])
+            first = start - (end - part.rows)
+            last = min(stop, end) - (end - part.rows)
+            if last > first:
+                yield part, first, last
+            start, number = max(start, end), number + 1
+
+
+def shown_name(name: str, root: str, path: str) -> str:
+    """What messages call a file at or below the path that was given."""
+    return name if path == root else f"{name.rstrip('/')}{path.removeprefix(root.rstrip('/'))}"
+
+
+def stamp(info: dict[str, Any]) -> str:
+    """What a file system knows of when a file was written."""
+    known = info.get("mtime") or info.get("ETag") or info.get("LastModified") or info.get("created") or ""
+    return str(known.timestamp() if isinstance(known, datetime) else known)  # a listing has the one, a file the other
+
+
+def checked_dtype(dtype: Any, what: str) -> str:
+    """The name of a dtype of values; raises if there are others."""
+    name = np.dtype(dtype).name if isinstance(dtype, np.dtype) else str(dtype)
+    if name not in DTYPES:
+        raise InputError(
+            f'the values of {what} are {name}, not {", ".join(DTYPES[:-1])} or {DTYPES[-1]}: use astype("float32")'
+        )
+    return name
+
+
+def widest(dtypes: Sequence[str]) -> str:
+    """The dtype that holds the values of all."""
+    return DTYPES[max(DTYPES.index(dtype) for dtype in dtypes)]
+
+
+def check_shape(shape: Sequence[int], what: str) -> None:
+    """Raise unless there are rows of one dimension or more."""
+    if len(shape) != 2:
+        remedy = "reshape(-1, 1), if each is a number" if len(shape) == 1 else "reshape(rows, -1)"
+        raise InputError(
+            f"the shape of {what} is {tuple(shape)}: vectors are the rows of an array of 2 dimensions; use {remedy}"
+        )
+    if shape[0] < 1:
+        raise InputError(f"there are no rows in {what}: give one vector or more")
+    if shape[1] < 1:
+        raise InputError(f"there are no values in the {shape[0]} rows of {what}: give one dimension or more")
+
+
+def sparse_block(data: NDArray[Any], indices: NDArray[Any], indptr: NDArray[Any], dimensions: int) -> sp.csr_array:
+    """Rows of a sparse matrix, of arrays that are copied only where they must be."""
+    index = np.int32 if max(dimensions, len(data)) < 2**31 else np.int64
+    return sp.csr_array(
+        (data, indices.astype(index, copy=False), (indptr - indptr[0]).astype(index, copy=False)),
+        shape=(len(indptr) - 1, dimensions),
+    )
+
+
+def canonical(matrix: sp.csr_array, dtype: str, what: str) -> sp.csr_array:
+    """A matrix with sorted indices and duplicates added up, itself if it is so already."""
+    if matrix.has_canonical_format and matrix.dtype == dtype:
+        return matrix
+    wide: Any = matrix.astype(np.int64 if dtype == "uint8" else dtype)
+    wide.sum_duplicates()
+    if dtype == "uint8" and wide.nnz and wide.data.max() > 255:
+        raise InputError(
+            f'entries of one place in {what} add up to {wide.data.max()}, too much for uint8: use astype("float32")'
+        )
+    found: sp.csr_array = wide.astype(dtype, copy=False)
+    return found
+
+
+def frozen(block: Block) -> Block:
+    """A block that is not to be written to."""
+    arrays = [block.data, block.indices, block.indptr] if sp.issparse(block) else [block]
+    for array in arrays:
+        array.flags.writeable = False
+    return block
+
+
+def memory_of(array: NDArray[Any]) -> memoryview:
+    """The bytes of an array that lies in one piece."""
+    data: Any = array.reshape(-1).view(np.uint8)
+    return memoryview(data)
