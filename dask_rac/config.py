@@ -107,6 +107,11 @@ class Event:
         "rest",
         "finisher",
         "verify",
+        "vectors",
+        "neighbours",
+        "lists",
+        "edges",
+        "components",
         "done",
     ]
     """What begins now; for "round", what has just ended; for "tasks", what is under way."""
@@ -140,14 +145,14 @@ def checked_settings(
     """Settings from what the user gave, each checked by itself."""
     if isinstance(linkage, str) and linkage in REFUSED_LINKAGES:
         raise InputError(f"linkage={linkage!r}: {REFUSED_LINKAGES[linkage]}")
-    _one_of("linkage", linkage, get_args(Linkage))
-    _one_of("weights", weights, get_args(Weights))
-    _one_of("duplicates", duplicates, get_args(Duplicates))
+    check_word("linkage", linkage, get_args(Linkage))
+    check_word("weights", weights, get_args(Weights))
+    check_word("duplicates", duplicates, get_args(Duplicates))
     sign = -1.0 if weights == "similarity" else 1.0
     if missing is None:
         missing = 0.0 if weights == "similarity" else "ignore"
     if isinstance(missing, str):
-        _one_of("missing", missing, ("ignore", "infinite"), "or a number")
+        check_word("missing", missing, ("ignore", "infinite"), "or a number")
     else:
         missing = _finite("missing", missing, "for pairs infinitely far use missing='infinite'")
     if not isinstance(finisher, bool | np.bool):
@@ -163,8 +168,16 @@ def id_dtype(count: int) -> type[np.signedinteger]:
     return np.int32 if count <= INT32_NODES else np.int64
 
 
-def _one_of(name: str, value: object, known: tuple[str, ...], also: str = "") -> None:
-    """Raise unless `value` is one of the known ones."""
+def check_whole(name: str, value: object, least: int, most: int | None = None) -> None:
+    """Raise unless `value` is a whole number in a range."""
+    whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
+    if not whole or value < least or (most is not None and value > most):  # type: ignore[operator]
+        upper = "or more" if most is None else f"to {most}"
+        raise InputError(f"{name}={value!r} is not a whole number, {least} {upper}")
+
+
+def check_word(name: str, value: object, known: tuple[str, ...], also: str = "") -> None:
+    """Raise unless `value` is one of the known words."""
     if not isinstance(value, str) or value not in known:
         raise InputError(f"{name}={value!r} is unknown: use one of {', '.join(map(repr, known))} {also}".rstrip())
 

@@ -1,4 +1,4 @@
-"""Graphs of any size, to try things on."""
+"""Graphs and vectors of any size, to try things on."""
 
 from __future__ import annotations
 
@@ -12,15 +12,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dask_rac.arena import begin_task, borrow
-from dask_rac.config import Event, Progress, Weights
+from dask_rac.config import Event, Progress, Weights, check_whole, check_word
 from dask_rac.errors import InputError
 from dask_rac.graphs import spread
 from dask_rac.kernels.lattice import KEYS, Edges, Lattice, Places, Stencil, fill
 from dask_rac.progress import watcher
+from dask_rac.standins import documents, sift
 from dask_rac.store.edgelist import NewFolder, edges_size, new_folder
 from dask_rac.workers import Scheduler, chosen
 
-__all__ = ["lattice"]
+__all__ = ["documents", "lattice", "sift"]
 
 GROUP_EDGES = 2**20  # a row group
 FILE_GROUPS = 4
@@ -99,13 +100,12 @@ def lattice(
 
 def plan(nodes: int, degree: int, seed: int, weights: str) -> tuple[Lattice, Stencil]:
     """What is to be written, all parameters checked."""
-    _check_whole("nodes", nodes, 3, MOST_NODES)
-    _check_whole("degree", degree, 2, MOST_DEGREE)
-    _check_whole("seed", seed, 0)
+    check_whole("nodes", nodes, 3, MOST_NODES)
+    check_whole("degree", degree, 2, MOST_DEGREE)
+    check_whole("seed", seed, 0)
     if degree % 2:
         raise InputError(f"degree={degree} is odd: use {degree - 1} or {degree + 1}")
-    if not isinstance(weights, str) or weights not in get_args(Weights):
-        raise InputError(f"weights={weights!r} is unknown: use one of {', '.join(map(repr, get_args(Weights)))}")
+    check_word("weights", weights, get_args(Weights))
     nodes, bits = int(nodes), (int(nodes) - 1).bit_length()
     row = round(math.cbrt(nodes))
     plane = row * round(math.sqrt(nodes / row))
@@ -213,11 +213,3 @@ def _nearest_offsets(count: int) -> NDArray[np.int64]:
         half = cube[len(cube) // 2 + 1 :]  # in order, so the origin is in the middle
         found = half[(half**2).sum(axis=1) <= reach**2]
     return found[np.argsort((found**2).sum(axis=1), kind="stable")[:count]]
-
-
-def _check_whole(name: str, value: Any, least: int, most: int | None = None) -> None:
-    """Raise unless `value` is a whole number in a range."""
-    whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
-    if not whole or value < least or (most is not None and value > most):
-        upper = "or more" if most is None else f"to {most}"
-        raise InputError(f"{name}={value!r} is not a whole number, {least} {upper}")
