@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         StoreError,
         StoreInUseError,
     )
+    from dask_rac.vectors.graph import complete_graph, eps_graph, knn_graph
 
 __version__ = "0.1.0"
 
@@ -35,8 +36,11 @@ __all__ = [
     "StoreInUseError",
     "StoredClustering",
     "cluster",
+    "complete_graph",
     "datasets",
+    "eps_graph",
     "ingest",
+    "knn_graph",
     "open",
     "plan",
     "resume",
@@ -52,6 +56,7 @@ _HOMES = {
         name: name
         for name in ("AuditError", "DamagedStoreError", "InputError", "ResourceError", "StoreError", "StoreInUseError")
     },
+    "vectors.graph": {name: name for name in ("complete_graph", "eps_graph", "knn_graph")},
 }
 
 

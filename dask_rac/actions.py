@@ -11,12 +11,14 @@ from dask_rac.api import cluster, open_run, resume
 from dask_rac.config import EDGE_COLUMNS, Progress, checked_settings
 from dask_rac.conversion import ingest
 from dask_rac.errors import InputError
-from dask_rac.schema import SETTINGS
+from dask_rac.schema import GENERATED, GRAPHS, SETTINGS, particulars
+from dask_rac.standins import check_documents, check_sift
 from dask_rac.store.edges import open_edges
 from dask_rac.store.files import Folder
 from dask_rac.store.labels import check_labels
 from dask_rac.store.manifest import HEADER
 from dask_rac.store.trees import tree_kind
+from dask_rac.vectors.graph import checked_request, complete_graph, eps_graph, knn_graph
 from dask_rac.workers import memory_bytes
 
 Given = Mapping[str, Any]
@@ -24,9 +26,26 @@ Given = Mapping[str, Any]
 
 
 def _generate(given: Given, client: Any, report: Progress) -> dict[str, Any]:
-    shape = {name: given[name] for name in ("nodes", "degree", "seed", "weights")}
-    datasets.lattice(**shape, store=given["output"], client=client, progress=report)
-    return {"nodes": given["nodes"], "edges": given["nodes"] * given["degree"] // 2}
+    shape = {"nodes": given["nodes"], "seed": given["seed"], **particulars(given, GENERATED)}
+    told: dict[str, Any] = {"store": given["output"], "progress": report}
+    if given["kind"] == "lattice":
+        datasets.lattice(**shape, **told, client=client)
+        return {"nodes": given["nodes"], "edges": given["nodes"] * shape["degree"] // 2}
+    vectors: dict[str, Callable[..., str]] = {"sift": datasets.sift, "documents": datasets.documents}
+    vectors[given["kind"]](**shape, **told)
+    return {"nodes": given["nodes"]}
+
+
+def _graph(given: Given, client: Any, report: Progress) -> dict[str, Any]:
+    graphs: dict[str, Callable[..., Any]] = {"knn": knn_graph, "eps": eps_graph, "complete": complete_graph}
+    told = {name: given[name] for name in ("metric", "columns", "memory")}
+    asked = particulars(given, GRAPHS)
+    frame = graphs[given["kind"]](
+        given["vectors"], **asked, **told, store=given["output"], client=client, progress=report
+    )
+    facts = frame.attrs["graph"]
+    shown = "nodes", "edges", "components", "largest", "recall"
+    return {name: facts[name] for name in shown if facts[name] is not None}
 
 
 def _ingest(given: Given, client: Any, report: Progress) -> dict[str, Any]:
@@ -73,6 +92,7 @@ def _export(given: Given, client: Any, report: Progress) -> dict[str, Any]:
 
 DOES: dict[str, Callable[[Given, Any, Progress], dict[str, Any]]] = {
     "generate": _generate,
+    "graph": _graph,
     "ingest": _ingest,
     "cluster": _cluster,
     "verify": _verify,
@@ -82,9 +102,18 @@ DOES: dict[str, Callable[[Given, Any, Progress], dict[str, Any]]] = {
 
 
 def _check_generate(given: Given) -> None:
-    if given["graph"] != "lattice":
-        raise InputError(f"graph={given['graph']!r} is unknown: use 'lattice'")
-    datasets.plan(given["nodes"], given["degree"], given["seed"], given["weights"])
+    shape = particulars(given, GENERATED)
+    if given["kind"] == "lattice":
+        datasets.plan(given["nodes"], shape["degree"], given["seed"], shape["weights"])
+    elif given["kind"] == "sift":
+        check_sift(given["nodes"], given["seed"], given["output"], shape["dimensions"])
+    else:
+        check_documents(given["nodes"], given["seed"], given["output"], **shape)
+
+
+def _check_graph(given: Given) -> None:
+    checked_request(given["kind"], given["metric"], **particulars(given, GRAPHS))
+    memory_bytes(given["memory"], 1)
 
 
 def _check_cluster(given: Given) -> None:
@@ -106,6 +135,7 @@ def _check_cut(given: Given) -> None:
 
 CHECKS: dict[str, Callable[[Given], Any]] = {
     "generate": _check_generate,
+    "graph": _check_graph,
     "cluster": _check_cluster,
     "cut": _check_cut,
     "export": lambda given: tree_kind(given["output"]),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Mapping
 from os import PathLike
 from typing import Any, overload
 
@@ -11,11 +12,22 @@ from dask_rac.checks import check_missing
 from dask_rac.clustering import Clustering, StoredClustering
 from dask_rac.config import Event, Progress, checked_settings
 from dask_rac.defaults import setting
-from dask_rac.edges import load_graph
+from dask_rac.edges import load_graph, told_nodes
 from dask_rac.errors import InputError
 from dask_rac.planner import Plan
 from dask_rac.progress import watcher
-from dask_rac.session import PlanOptions, RunOptions, open_result, plan_stored, resume_run, stored_cluster
+from dask_rac.session import (
+    PlanOptions,
+    RunOptions,
+    open_result,
+    plan_stored,
+    refuse_taken,
+    resume_run,
+    stored_cluster,
+)
+from dask_rac.store.files import Folder
+from dask_rac.vectors.graph import memory_graph, request_of, stored_graph
+from dask_rac.vectors.plan import Request
 
 
 @overload
@@ -30,6 +42,7 @@ def cluster(
     finisher: bool = ...,
     progress: Progress | bool | None = ...,
     *,
+    graph: Mapping[str, Any] | None = ...,
     store: None = ...,
     memory: str | float | None = ...,
     shards: int | None = ...,
@@ -49,6 +62,7 @@ def cluster(
     finisher: bool = ...,
     progress: Progress | bool | None = ...,
     *,
+    graph: Mapping[str, Any] | None = ...,
     store: str | PathLike[str],
     memory: str | float | None = ...,
     shards: int | None = ...,
@@ -67,6 +81,7 @@ def cluster(
     finisher: bool = True,
     progress: Progress | bool | None = None,
     *,
+    graph: Mapping[str, Any] | None = None,
     store: str | PathLike[str] | None = None,
     memory: str | float | None = None,
     shards: int | None = None,
@@ -83,7 +98,8 @@ def cluster(
     edges
         The undirected edges: a scipy sparse matrix (symmetric, or one triangle; stored zeros are edges), a pandas or
         Dask DataFrame or pyarrow Table with columns `source`, `target`, `weight`, a tuple of those three arrays, or the
-        path of a Parquet file or folder. An edge may be given once, or in both directions with one weight.
+        path of a Parquet file or folder. An edge may be given once, or in both directions with one weight. Vectors, as
+        `knn_graph` takes them, if `graph` is given.
     linkage : {"average", "complete", "single"}
         The distance of two clusters from those of their nodes: the mean, the largest, the smallest.
     missing : {"ignore", "infinite"} or float, optional
@@ -106,6 +122,10 @@ def cluster(
     progress : callable or bool, optional
         Called with an `Event` at each stage and after each round. By default a bar on a terminal, else nothing; False
         for nothing, True for the bar, or plain lines where there is no terminal.
+    graph : dict, optional
+        Which edges the vectors are to have: the arguments of `knn_graph`, such as `dict(k=15, metric="cosine")`, of
+        `eps_graph`, `dict(eps=0.5)`, or of `complete_graph`, `dict(kind="complete")`. With `store=` they stay in a
+        folder beside it, `store` with `.edges` after it; stopped before they are there, the same call goes on.
     store : path or URL, optional
         A new folder for the run: its state after each round, its merges, its statistics. `edges` may then also be a
         Dask DataFrame or the path of a Parquet dataset or Zarr group larger than memory.
@@ -133,28 +153,45 @@ def cluster(
         If memory, disk or workers do not suffice; it says which setting would.
     """
     settings = checked_settings(linkage, missing, weights, max_height, duplicates, finisher)
+    for name, value in (("memory", memory), ("shards", shards), ("client", client)):
+        if value is not None and store is None:
+            raise InputError(f"{name}= is for runs through the disk: give store= as well, or leave it out")
+    if graph is not None:
+        edges = _edges_of(edges, request_of(graph, weights), store, (setting("memory", memory), client, progress))
+    n_nodes = told_nodes(edges) if n_nodes is None else n_nodes
     if store is not None:
         options = RunOptions(n_nodes, setting("memory", memory), setting("shards", shards), client, store)
         with watcher(progress) as report:
             return stored_cluster(edges, settings, options, report)
-    for name, value in (("memory", memory), ("shards", shards), ("client", client)):
-        if value is not None:
-            raise InputError(f"{name}= is for runs through the disk: give store= as well, or leave it out")
     with driver.new_team() as team, watcher(progress) as report:
         report(Event("compile"))
         driver.compile_kernels("int32")
         report(Event("load"))
-        graph = load_graph(edges, n_nodes, settings, team, driver.memory_limit())
-        check_missing(settings, len(graph.rows.start), graph.least, graph.largest)
-        if graph.loops:
-            warnings.warn(f"dropped {graph.loops} self loops: a node has no distance to itself", stacklevel=2)
-        nodes, ids = len(graph.rows.start), graph.rows.neighbour.dtype.name
+        loaded = load_graph(edges, n_nodes, settings, team, driver.memory_limit())
+        check_missing(settings, len(loaded.rows.start), loaded.least, loaded.largest)
+        if loaded.loops:
+            warnings.warn(f"dropped {loaded.loops} self loops: a node has no distance to itself", stacklevel=2)
+        nodes, ids = len(loaded.rows.start), loaded.rows.neighbour.dtype.name
         if ids != "int32":
             report(Event("compile", nodes))
             driver.compile_kernels(ids)
-        outcome = driver.run(graph, settings, team, report)
+        outcome = driver.run(loaded, settings, team, report)
         report(Event("done", nodes, len(outcome.round)))
     return Clustering(nodes, outcome.merges, outcome.round, outcome.records, settings)
+
+
+def _edges_of(
+    vectors: Any, asked: tuple[Request, Any], store: str | PathLike[str] | None, how: tuple[Any, Any, Any]
+) -> Any:
+    """The edges of vectors: in memory, or in a folder beside the store of their run."""
+    memory, client, progress = how
+    with watcher(progress) as report:
+        if store is None:
+            return memory_graph(vectors, *asked, (memory, client, report))
+        refuse_taken(Folder(store))
+        edges = f"{Folder(store).url}.edges"
+        stored_graph(vectors, *asked, edges, (memory, client, report))
+    return edges
 
 
 def plan_run(

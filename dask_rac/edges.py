@@ -26,7 +26,7 @@ from dask_rac.errors import InputError, Where, plain_row, refuse_nulls
 from dask_rac.kernels import ingest
 from dask_rac.kernels.arrays import Rows
 from dask_rac.shard import Team
-from dask_rac.store.edges import Columns, is_table, read_edges, table_edges
+from dask_rac.store.edges import Columns, is_table, open_edges, read_edges, table_edges
 
 BYTES_A_NODE = 96  # what a run keeps for each node, edges apart
 
@@ -54,14 +54,23 @@ def load_graph(edges: Any, n_nodes: int | None, settings: Settings, team: Team, 
         raise InputError(f"n_nodes={n_nodes!r} is not a whole number, 0 or more")
     if sp.issparse(edges):
         return _load_matrix(edges, n_nodes, settings, team, memory)
+    if isinstance(edges, str | PathLike):
+        source = open_edges(edges)
+        n_nodes = source.nodes if n_nodes is None else n_nodes
+        return _load_columns(*read_edges(source), n_nodes, settings, team, memory)
     columns, where = _read_columns(edges)
     return _load_columns(columns, where, n_nodes, settings, team, memory)
 
 
+def told_nodes(edges: Any) -> int | None:
+    """How many nodes a DataFrame says there are, as those do that were made of vectors."""
+    known = getattr(edges, "attrs", None)
+    nodes = known.get("n_nodes") if isinstance(known, dict) else None
+    return nodes if isinstance(nodes, int) and nodes >= 0 else None
+
+
 def _read_columns(edges: Any) -> tuple[Columns, Where]:
     """The three columns of whatever table was given."""
-    if isinstance(edges, str | PathLike):
-        return read_edges(edges)
     if is_table(edges):
         return table_edges(edges)
     if hasattr(edges, "__dask_graph__") and hasattr(edges, "columns"):

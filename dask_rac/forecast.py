@@ -12,13 +12,15 @@ from dask_rac.clusters import local_shape
 from dask_rac.config import checked_settings, size_text
 from dask_rac.defaults import setting
 from dask_rac.planner import Budget, Plan
-from dask_rac.schema import SETTINGS
+from dask_rac.schema import GENERATED, GRAPHS, SETTINGS, particulars
 from dask_rac.session import Expected, plan_sizes
 from dask_rac.store.edgelist import edges_size
 from dask_rac.store.edges import EdgeSource, open_edges
 from dask_rac.store.files import Folder
 from dask_rac.store.manifest import read_chain, read_header
 from dask_rac.store.urls import locate
+from dask_rac.store.vectors import open_vectors
+from dask_rac.vectors.plan import EDGE_WEIGHT, ids_of
 from dask_rac.workers import Threads
 
 MERGE_BYTES = {".npy": 32, ".parquet": 36}  # a row of Z; a row of merges
@@ -45,10 +47,33 @@ def forecast(do: str, given: Mapping[str, Any], before: Forecast | None, place: 
 
 
 def _generate(given: Mapping[str, Any], _: Forecast | None, place: str) -> Forecast:
-    edges = given["nodes"] * given["degree"] // 2
+    shape = particulars(given, GENERATED)
+    if given["kind"] != "lattice":
+        size = given["nodes"] * (shape["dimensions"] if given["kind"] == "sift" else 6 * int(shape["length"]))
+        return Forecast(f"{given['nodes']:,} vectors, about {size_text(size)}", given["nodes"], bytes=size)
+    edges = given["nodes"] * shape["degree"] // 2
     ids = np.dtype(np.int32 if given["nodes"] < 2**31 else np.int64)
     size = edges_size(edges, 1, ids)
     return Forecast(f"{edges:,} edges, {size_text(size)}", given["nodes"], edges, "float32", size)
+
+
+def _graph(given: Mapping[str, Any], before: Forecast | None, place: str) -> Forecast:
+    nodes = before.nodes if before is not None else _rows(given)
+    asked = particulars(given, GRAPHS)
+    if nodes is None:
+        return Forecast("known when the vectors are there")
+    if given["kind"] == "eps":
+        return Forecast("pairs are counted first", nodes)
+    edges = nodes * asked["k"] if given["kind"] == "knn" else nodes * (nodes - 1) // 2
+    size = edges_size(edges, 1, ids_of(nodes), EDGE_WEIGHT)
+    return Forecast(f"{edges:,} edges at most, {size_text(size)}", nodes, edges, "float64", size)
+
+
+def _rows(given: Mapping[str, Any]) -> int | None:
+    """How many vectors there are, if they are there."""
+    if not Folder(given["vectors"]).exists():
+        return None
+    return open_vectors(given["vectors"], given["columns"]).rows
 
 
 def _ingest(given: Mapping[str, Any], _: Forecast | None, place: str) -> Forecast:
@@ -75,7 +100,8 @@ def _edges(path: str, before: Forecast | None) -> Forecast | None:
     if not Folder(path).exists():
         return None
     source: EdgeSource = open_edges(path)
-    return Forecast("", None if source.top is None else source.top + 1, source.rows, source.weight_dtype, source.bytes)
+    nodes = source.nodes if source.nodes is not None or source.top is None else source.top + 1
+    return Forecast("", nodes, source.rows, source.weight_dtype, source.bytes)
 
 
 def _plan(given: Mapping[str, Any], known: Forecast, place: str) -> Plan | None:
@@ -134,6 +160,7 @@ def _at_most(known: Forecast, node_bytes: int) -> Forecast:
 
 MAKERS = {
     "generate": _generate,
+    "graph": _graph,
     "ingest": _ingest,
     "cluster": _cluster,
     "verify": _verify,

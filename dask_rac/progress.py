@@ -15,7 +15,7 @@ from dask_rac.config import Progress as Sink
 from dask_rac.errors import InputError
 
 TEXTS = {
-    "generate": "writing edges",
+    "generate": "generating",
     "compile": "compiling kernels (once after installation)",
     "load": "reading edges",
     "scan": "checking edges",
@@ -24,8 +24,13 @@ TEXTS = {
     "rest": "the rest in memory",
     "finisher": "finisher",
     "verify": "recomputing heights",
+    "vectors": "checking vectors",
+    "neighbours": "searching neighbours",
+    "lists": "ranking neighbours",
+    "edges": "writing edges",
+    "components": "counting components",
 }
-COUNTED = ("generate", "verify")  # told piece by piece
+COUNTED = ("generate", "verify", "vectors", "neighbours", "lists", "edges")  # told piece by piece
 QUIET_SECONDS = 10  # between two lines about tasks
 
 

@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 import yaml
 
 from dask_rac.errors import InputError
-from dask_rac.schema import INPUTS, STEPS, TOP, Key
+from dask_rac.schema import INPUTS, OUTPUTS, STEPS, TOP, Key
 from dask_rac.store.urls import locate
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
@@ -215,6 +215,8 @@ def _steps(reader: _Reader, steps: Mapping[str, dict[str, _Value]], lines: Mappi
                 reader.fault(line, f"step {name!r} needs {key}:")
         if do.value == "cut" and (given["height"] is None) == (given["clusters"] is None):
             reader.fault(line, f"step {name!r} needs either height: or clusters:")
+        if do.value == "generate" and given["output"] is None:
+            given["output"] = OUTPUTS.get(given["kind"], "edges")
         parent = _fill_paths(reader, Step(name, do.value, given, None, line), base, outputs, checked)
         taken = outputs.get(given.get("output") or "")
         if taken:

@@ -33,6 +33,7 @@ from dask_rac.store.urls import locate
 Action = Literal["do", "resume", "skip", "again", "refuse"]
 Tell = Callable[[str], None]
 
+GOES_ON = ("cluster", "graph")  # steps that go on where they were stopped
 BEFORE = ".before"  # ends the name of an output while it is made again
 
 
@@ -126,7 +127,7 @@ class Runner:
     def _do(self, one: Planned, client: Any) -> Record:
         """Do a step, and keep a record of it."""
         step = one.step
-        if one.action == "resume" and step.do != "cluster":
+        if self._left_over(one):
             self._forget(step)
         record = Record(step.name, step.do, step.given, one.fingerprint, _now())
         began = perf_counter()
@@ -140,6 +141,12 @@ class Runner:
             Folder(f"{step.output}{BEFORE}").remove("")  # left where doing it again was killed, and went on
         return record
 
+    def _left_over(self, one: Planned) -> bool:
+        """Whether a step has left something that it cannot go on with."""
+        record = self._record(one.step)
+        ours = record is not None and record.given.get("output") == one.step.output
+        return ours and (one.action == "do" or (one.action == "resume" and one.step.do not in GOES_ON))
+
     @contextmanager
     def _aside(self, one: Planned) -> Iterator[None]:
         """Keep what a step made before until it has made it again; if it cannot, that is put back.
@@ -152,6 +159,7 @@ class Runner:
             return
         made, kept = Folder(step.output), Folder(f"{step.output}{BEFORE}")
         kept.remove("")
+        Folder(f"{step.output}.partial").remove("")
         if not made.local:
             self._forget(step)
         elif made.exists():
@@ -220,7 +228,7 @@ class Runner:
     def _fingerprint(self, step: Step, before: Mapping[str, str]) -> str:
         """What tells the result of a step from any other."""
         told = {name: step.given[name] for name, key in STEPS[step.do].items() if key.result and name != "output"}
-        works_on = next((key for key in ("edges", "run") if key in told), None)
+        works_on = next((key for key in ("vectors", "edges", "run") if key in told), None)
         if works_on is not None:
             told[works_on] = before[step.parent] if step.parent else _stamp(step, told[works_on])
         return sha256(json.dumps([step.do, told], sort_keys=True).encode()).hexdigest()
@@ -272,7 +280,7 @@ def _record_name(step: Step) -> str:
 
 def _stamp(step: Step, path: str) -> str:
     """What tells what a step is given from anything else: names, sizes and times of its files."""
-    name = f"{path}/{HEADER}" if step.do not in ("cluster", "ingest") else path
+    name = f"{path}/{HEADER}" if step.do not in ("cluster", "graph", "ingest") else path
     filesystem, root = locate(name)
     files = filesystem.find(root, detail=True)
     if not files:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 Check = Callable[[Any], Any]
@@ -94,12 +94,16 @@ PLACE = {"scheduler": Key(_text, result=False)}
 
 STEPS: dict[str, dict[str, Key]] = {
     "generate": {
-        "graph": Key(_text, "lattice"),
+        "kind": Key(_text, "lattice"),
         "nodes": Key(whole, required=True),
-        "degree": Key(whole, 40),
         "seed": Key(whole, 0),
-        "weights": Key(_text, "distance"),
-        "output": Key(_text, "edges"),
+        "degree": Key(whole),
+        "weights": Key(_text),
+        "dimensions": Key(whole),
+        "terms": Key(whole),
+        "length": Key(_number),
+        "topics": Key(whole),
+        "output": Key(_text),
         **PLACE,
     },
     "ingest": {
@@ -108,6 +112,20 @@ STEPS: dict[str, dict[str, Key]] = {
         "delimiter": Key(_text),
         "header": Key(_flag, True),
         "output": Key(_text, "edges"),
+    },
+    "graph": {
+        "kind": Key(_text, "knn"),
+        "vectors": Key(_text),
+        "k": Key(whole),
+        "mode": Key(_text),
+        "method": Key(_text),
+        "eps": Key(_number),
+        "metric": Key(_text, "euclidean"),
+        "columns": Key(_some(_text)),
+        "seed": Key(whole),
+        "memory": Key(_size, result=False),
+        "output": Key(_text, "edges"),
+        **PLACE,
     },
     "cluster": {
         "edges": Key(_text),
@@ -139,8 +157,46 @@ STEPS: dict[str, dict[str, Key]] = {
 }
 """What each kind of step may be told."""
 
-INPUTS = {"cluster": ("edges", ("generate", "ingest")), "verify": ("run", ("cluster",))}
+INPUTS = {
+    "graph": ("vectors", ("generate",)),
+    "cluster": ("edges", ("graph", "generate", "ingest")),
+    "verify": ("run", ("cluster",)),
+}
 INPUTS |= {"cut": INPUTS["verify"], "export": INPUTS["verify"]}
 """What a step works on, and the kinds of steps that make it."""
 
+GENERATED: dict[str, dict[str, Any]] = {
+    "lattice": {"degree": 40, "weights": "distance"},
+    "sift": {"dimensions": 128},
+    "documents": {"terms": None, "length": 100.0, "topics": 64},
+}
+"""What is generated, what may be said of it beside its size and seed, and what it is by default."""
+
+OUTPUTS = {"sift": "sift.bvecs", "documents": "documents.zarr"}
+"""Where they go by default, if not to `edges`."""
+
+GRAPHS: dict[str, dict[str, Any]] = {
+    "knn": {"k": 15, "mode": "union", "method": "exact", "seed": 0},
+    "eps": {"eps": None},
+    "complete": {},
+}
+"""The graphs of vectors, with the same."""
+
 TOP = {"folder": Key(_text), "scheduler": Key(_text), "require-tls": Key(_flag), "steps": Key(lambda value: value)}
+
+
+def particulars(given: Mapping[str, Any], kinds: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """What is said of a step that only its kind knows, the rest filled in."""
+    from dask_rac.config import check_word  # noqa: PLC0415 - `dask-rac --help` must not wait for numpy
+    from dask_rac.errors import InputError  # noqa: PLC0415 - as above
+
+    check_word("kind", given["kind"], tuple(kinds))
+    known = kinds[given["kind"]]
+    for name in {name for other in kinds.values() for name in other} - known.keys():
+        if given[name] is not None:
+            raise InputError(f"kind={given['kind']!r} has no {name}: leave it out")
+    told = {name: default if given[name] is None else given[name] for name, default in known.items()}
+    for name, value in told.items():
+        if value is None:
+            raise InputError(f"kind={given['kind']!r} needs {name}")
+    return told

@@ -8,7 +8,7 @@ import uuid
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from os import PathLike
 from typing import Any
 
@@ -79,6 +79,8 @@ def stored_cluster(edges: Any, settings: Settings, options: RunOptions, report: 
     store, scheduler = Folder(options.store), chosen(options.client)
     budget = scheduler.budget(options.memory)
     source = open_edges(edges) if isinstance(edges, str | PathLike) else None
+    if source is not None and options.n_nodes is None:
+        options = replace(options, n_nodes=source.nodes)
     report(Event("compile"))
     driver.compile_kernels("int32")
     given = source or _open_input(edges, options.n_nodes, settings)
@@ -182,7 +184,9 @@ def plan_sizes(given: Expected, settings: Settings, asked: int | None, budget: B
 
 
 def _count_nodes(source: EdgeSource, settings: Settings, scheduler: Scheduler, report: Progress) -> int:
-    """The nodes by the files' own statistics, or by reading them."""
+    """The nodes by what the files say, by their statistics, or by reading them."""
+    if source.nodes is not None:
+        return source.nodes
     if source.top is not None:
         return source.top + 1
     report(Event("scan"))
@@ -249,14 +253,19 @@ def _weights(source: EdgeSource, settings: Settings) -> str:
     return "float64" if settings.duplicates == "mean" else source.weight_dtype
 
 
+def refuse_taken(store: Folder) -> None:
+    """Raise if no run can begin in a folder because of what is there."""
+    if store.is_file():
+        raise StoreError(f"{store.url} is a file: give the path of a folder to be made")
+    if any(name != "lock" and not name.endswith(UNFINISHED) for name in store.names()):
+        raise StoreError(_taken(store) if store.exists(manifests.HEADER) else _foreign(store))
+
+
 @contextmanager
 def _new_store(store: Folder) -> Iterator[list[str]]:
     """A folder to begin a run in; if that fails before anything is committed, what was made goes again."""
     there = store.exists()
-    if store.is_file():
-        raise StoreError(f"{store.url} is a file: give the path of a folder to be made")
-    if there and any(name != "lock" and not name.endswith(UNFINISHED) for name in store.names()):
-        raise StoreError(_taken(store) if store.exists(manifests.HEADER) else _foreign(store))
+    refuse_taken(store)
     if store.local:
         try:
             os.makedirs(store.path, exist_ok=True)

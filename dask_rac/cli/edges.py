@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
 from dask_rac.cli import options
 from dask_rac.cli.shell import Shell
 
 EXAMPLE = "dask-rac generate lattice --nodes 1000000 -o edges"
+PURPOSE = "Make graphs and vectors to try things on."
 
 
-@click.group(help=f"Example: {EXAMPLE}\n\nMake graphs to try things on.", short_help="Make graphs to try things on.")
+@click.group(help=f"Example: {EXAMPLE}\n\n{PURPOSE}", short_help=PURPOSE)
 def generate() -> None:
-    """Make graphs to try things on."""
+    """Make graphs and vectors to try things on."""
 
 
 @options.command(EXAMPLE)
@@ -70,6 +73,43 @@ def ingest(
     click.echo(written)
 
 
-generate.add_command(lattice)
+@options.command("dask-rac generate sift --nodes 1000000 -o sift.bvecs")
+@click.option("--nodes", type=options.Whole(), required=True, metavar="N", help="The number of vectors.")
+@click.option("--dimensions", type=options.Whole(), default=128, metavar="N", show_default=True, help="Of each vector.")
+@click.option(
+    "--seed", type=options.Whole(), default=0, metavar="N", show_default=True, help="Other seeds, other vectors."
+)
+@click.option("-o", "--output", required=True, type=options.Output(), metavar="FILE", help=".bvecs, .fvecs or .npy.")
+@options.common
+def sift(shell: Shell, output: str, **shape: int) -> None:
+    """Vectors like SIFT's descriptors of images."""
+    from dask_rac.datasets import sift
+
+    with shell.watch() as report:
+        written = sift(**shape, store=output, progress=report)
+    click.echo(written)
+
+
+@options.command("dask-rac generate documents --nodes 20000 --terms 130000 -o documents.zarr")
+@click.option("--nodes", type=options.Whole(), required=True, metavar="N", help="The number of documents.")
+@click.option("--terms", type=options.Whole(), required=True, metavar="N", help="The number of different terms.")
+@click.option("--length", type=float, default=100, metavar="N", show_default=True, help="Words in a document.")
+@click.option("--topics", type=options.Whole(), default=64, metavar="N", show_default=True, help="They are about.")
+@click.option(
+    "--seed", type=options.Whole(), default=0, metavar="N", show_default=True, help="Other seeds, other documents."
+)
+@click.option("-o", "--output", required=True, type=options.Output(), metavar="NAME.zarr", help="A new Zarr group.")
+@options.common
+def documents(shell: Shell, output: str, **shape: Any) -> None:
+    """Documents as bags of words, sparse vectors."""
+    from dask_rac.datasets import documents
+
+    with shell.watch() as report:
+        written = documents(**shape, store=output, progress=report)
+    click.echo(written)
+
+
+for _command in (lattice, sift, documents):
+    generate.add_command(_command)
 
 COMMANDS = (generate, ingest)

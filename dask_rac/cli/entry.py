@@ -126,6 +126,7 @@ def main() -> None:
     \b
     dask-rac demo                                            see it work
     dask-rac generate lattice --nodes 100000 -o edges        edges to try things on
+    dask-rac graph knn vectors.npy -o edges                  edges of vectors
     dask-rac cluster edges -o run                            the tree
     dask-rac cut run --clusters 50 -o labels.parquet         flat clusters
     dask-rac run recipe.yaml                                 all of it, as a pipeline
@@ -137,9 +138,9 @@ def main() -> None:
 
 def _register() -> None:
     """Add all commands."""
-    from dask_rac.cli import completion, demo, edges, pipeline, results, runs
+    from dask_rac.cli import completion, demo, edges, pipeline, results, runs, vectors
 
-    for module in (demo, edges, runs, results, pipeline, completion):
+    for module in (demo, edges, vectors, runs, results, pipeline, completion):
         for command in module.COMMANDS:
             main.add_command(command)
 

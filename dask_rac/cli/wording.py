@@ -10,7 +10,7 @@ TEXT = r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\""
 CALL = re.compile(rf"dask_rac\.(resume|open|run|ingest)\(({TEXT})(, 'edges')?\)")
 NAMES = (
     "linkage|missing|weights|max_height|n_nodes|n_clusters|height|duplicates|memory|shards|join|zero|nodes|degree|seed|"
-    "columns|delimiter|header|store|path"
+    "columns|delimiter|header|store|path|kind|k|eps|metric|mode|method|dimensions|terms|length|topics"
 )
 KEYWORD = re.compile(  # what is quoted is the user's, and so is what is part of a path
     rf"(?<!\w)(?:{TEXT})|(?<![\w/.,=-])({NAMES})=(?:'([^']*)'|\(([^)]*)\)|(True|False)|([\w.+-]*\w))?"

@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 
 from dask_rac.config import EDGE_COLUMNS, size_text
 from dask_rac.errors import InputError, ResourceError
-from dask_rac.store.edges import INCOMPLETE
-from dask_rac.store.files import Folder
+from dask_rac.store.edges import INCOMPLETE, NODES
+from dask_rac.store.files import UNFINISHED, Folder
 
 GROUP_OVERHEAD = 16_384  # bytes, more than the headers and statistics of a row group
 
@@ -29,35 +29,38 @@ class NewFolder:
     """A folder that is being written."""
 
     folder: Folder
+    nodes: int | None = None
+    """How many there are, where edges may not tell."""
 
     def write(self, file: str, groups: Iterable[Sequence[NDArray[Any]]]) -> None:
         """Write a file, a row group for each three columns; when the next are asked for, they may be written over."""
         if self.folder.local:
-            _write_groups(self.folder.at(file), groups)
+            _write_groups(self.folder.at(file + UNFINISHED), groups, self.nodes)
+            os.replace(self.folder.at(file + UNFINISHED), self.folder.at(file))
         else:
             buffer = pa.BufferOutputStream()
-            _write_groups(buffer, groups)
+            _write_groups(buffer, groups, self.nodes)
             self.folder.write(file, buffer.getvalue().to_pybytes())
 
 
-def _write_groups(where: Any, groups: Iterable[Sequence[NDArray[Any]]]) -> None:
+def _write_groups(where: Any, groups: Iterable[Sequence[NDArray[Any]]], nodes: int | None) -> None:
     """Write row groups as they come."""
     writer: pq.ParquetWriter | None = None
     try:
         for columns in groups:
-            table = _to_table(columns)
+            table = _to_table(columns, nodes)
             writer = writer or pq.ParquetWriter(
                 where, table.schema, compression="none", use_dictionary=False, write_page_checksum=True
             )
-            writer.write_table(table, row_group_size=len(table))
+            writer.write_table(table, row_group_size=max(1, len(table)))
     finally:
         if writer is not None:
             writer.close()
 
 
-def edges_size(edges: int, groups: int, ids: np.dtype[Any]) -> int:
-    """Bytes on disk, at most, of so many edges in so many row groups."""
-    return edges * (2 * ids.itemsize + 4) + groups * GROUP_OVERHEAD
+def edges_size(edges: int, groups: int, ids: np.dtype[Any], weight: int = 4) -> int:
+    """Bytes on disk, at most, of so many edges in so many row groups, with weights of so many bytes."""
+    return edges * (2 * ids.itemsize + weight) + groups * GROUP_OVERHEAD
 
 
 @contextmanager
@@ -77,7 +80,11 @@ def _new_local(target: Folder, size: int) -> Iterator[Folder]:
     """A folder beside `target`, renamed at the end."""
     partial = Folder(f"{target.path}.partial")
     try:
-        _refuse_taken(target.path, partial.path)
+        _refuse_taken(target.path)
+        if partial.exists():
+            raise InputError(
+                f"{partial.path} is left of a run that was killed, or of one at work: delete it or give another path"
+            )
         _refuse_small(target.path, size)
         os.makedirs(partial.path)
     except OSError as error:
@@ -122,8 +129,18 @@ def _locate(store: str | os.PathLike[str]) -> Folder:
     return Folder(os.path.realpath(folder.path)) if folder.local else folder
 
 
-def _refuse_taken(path: str, partial: str) -> None:
-    """Raise if there is something at `path` that a new folder cannot replace, or somebody at work."""
+def refuse_taken_folder(target: Folder) -> None:
+    """Raise if there is something that a new folder cannot replace; one that is not complete may be gone on with."""
+    if target.local:
+        _refuse_taken(target.path)
+    elif target.is_file():
+        raise InputError(f"{target.url} is a file: give the path of a folder to be made")
+    elif (present := target.names()) and INCOMPLETE not in present:
+        raise InputError(f"{target.url} exists and is not empty: delete it or give another path")
+
+
+def _refuse_taken(path: str) -> None:
+    """Raise if there is something at `path` that a new folder cannot replace."""
     if os.path.exists(path):
         if not os.path.isdir(path):
             raise InputError(f"{path} is a file: give the path of a folder to be made")
@@ -131,10 +148,6 @@ def _refuse_taken(path: str, partial: str) -> None:
             raise InputError(f"{path} exists and is not empty: delete it or give another path")
         if os.path.ismount(path) or Path(path).samefile(os.curdir):
             raise InputError(f"{path} is mounted or the working folder, and cannot be replaced: give a folder in it")
-    if os.path.exists(partial):
-        raise InputError(
-            f"{partial} is left of a run that was killed, or of one at work: delete it or give another path"
-        )
 
 
 def _refuse_small(path: str, size: int) -> None:
@@ -148,8 +161,9 @@ def _refuse_small(path: str, size: int) -> None:
         )
 
 
-def _to_table(columns: Sequence[NDArray[Any]]) -> pa.Table:
-    """Three columns without nulls, not copied."""
+def _to_table(columns: Sequence[NDArray[Any]], nodes: int | None) -> pa.Table:
+    """Three columns without nulls, not copied; with the number of nodes, where it is known."""
+    known: dict[bytes | str, bytes | str] | None = None if nodes is None else {NODES: str(nodes).encode()}
     arrays = [pa.array(column) for column in columns]
     fields = [pa.field(name, array.type, nullable=False) for name, array in zip(EDGE_COLUMNS, arrays, strict=True)]
-    return pa.Table.from_arrays(arrays, schema=pa.schema(fields))
+    return pa.Table.from_arrays(arrays, schema=pa.schema(fields, metadata=known))

@@ -24,6 +24,7 @@ from dask_rac.store.urls import explained, is_local, locate
 
 PARQUET_ENDINGS = (".parquet", ".parq", ".pq")
 BATCH_ROWS = 1_000_000
+NODES = b"dask_rac.nodes"  # how many there are, in the metadata of Parquet
 INCOMPLETE = "_incomplete"  # lies in a folder on an object store until all its files are there
 FOOTERS = 16  # read at a time from an object store, and kept by each process
 
@@ -45,6 +46,8 @@ class EdgeFile:
     bytes: int
     top: int | None = None
     """The largest id, where the file says so."""
+    nodes: int | None = None
+    """How many there are, where the file says so: some may have no edge."""
 
 
 @dataclass(frozen=True)
@@ -91,6 +94,11 @@ class EdgeSource:
         """The largest id, where all files say so."""
         tops = [-1 if not file.rows else file.top for file in self.files]
         return None if None in tops else max(top for top in tops if top is not None)
+
+    @property
+    def nodes(self) -> int | None:
+        """How many there are, where files say so: some may have no edge."""
+        return max((file.nodes for file in self.files if file.nodes is not None), default=None)
 
     @property
     def fingerprint(self) -> str:
@@ -209,9 +217,8 @@ def open_edges(path: str | PathLike[str]) -> EdgeSource:
         return EdgeSource(name, False, tuple(pool.map(lambda file: _parquet_file(name, file, found[file]), files)))
 
 
-def read_edges(path: str | PathLike[str]) -> tuple[Columns, Where]:
-    """All edge columns at a path, and where each row is."""
-    source = open_edges(path)
+def read_edges(source: EdgeSource) -> tuple[Columns, Where]:
+    """All edge columns of some files, and where each row is."""
     blocks = [columns for unit in source.units(BATCH_ROWS) for columns, _ in source.read(unit)]
     ends = np.cumsum([file.rows for file in source.files])
 
@@ -272,7 +279,9 @@ def _parquet_file(url: str, path: str, info: dict[str, Any]) -> EdgeFile:
     groups = tuple(metadata.row_group(number).num_rows for number in range(metadata.num_row_groups))
     kind = schema.field("weight").type
     weight = "float32" if pa.types.is_float32(kind) else "float64"
-    return EdgeFile(path, metadata.num_rows, groups, weight, _stamp(info), int(info["size"]), _top_id(metadata))
+    told = (schema.metadata or {}).get(NODES, b"")
+    nodes = int(told) if told.isdigit() else None
+    return EdgeFile(path, metadata.num_rows, groups, weight, _stamp(info), int(info["size"]), _top_id(metadata), nodes)
 
 
 def _zarr_file(name: str, root: str, files: dict[str, Any]) -> EdgeFile:
