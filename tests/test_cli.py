@@ -21,7 +21,8 @@ from tests.command import SCRIPT, command_line, done, environment, rac
 from tests.terminal import Terminal
 
 COMMANDS = ["demo", "generate", "generate lattice", "ingest", "cluster", "resume", "plan", "info", "verify", "cut"]
-COMMANDS += ["export", "run", "completion"]
+COMMANDS += ["export", "run", "completion", "generate sift", "generate documents", "graph", "graph knn", "graph eps"]
+COMMANDS += ["graph complete"]
 
 NODES = 600
 

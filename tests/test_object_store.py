@@ -231,7 +231,7 @@ def test_lattice(object_store: ObjectStore, tmp_path: Path) -> None:
     url = lattice(3_000, 6, store=object_store.url("lattice"))
     found, expected = (open_edges(place) for place in (url, lattice(3_000, 6, store=tmp_path / "lattice")))
     assert found.rows == expected.rows == 9_000
-    pd.testing.assert_frame_equal(pd.DataFrame(read_edges(url)[0]), pd.DataFrame(read_edges(tmp_path / "lattice")[0]))
+    pd.testing.assert_frame_equal(pd.DataFrame(read_edges(found)[0]), pd.DataFrame(read_edges(expected)[0]))
     assert INCOMPLETE not in Folder(url).names()
     with pytest.raises(dask_rac.InputError, match="exists and is not empty"):
         lattice(3_000, 6, store=url)

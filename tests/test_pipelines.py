@@ -1,10 +1,13 @@
 """The recipes run, small."""
 
+import json
 import subprocess
 import sys
 from pathlib import Path
 
-from tests.command import done
+import pytest
+
+from tests.command import done, rac
 
 PIPELINES = Path(__file__).parent.parent / "pipelines"
 
@@ -32,6 +35,31 @@ def test_billion(tmp_path: Path) -> None:
     assert lines[2].endswith("2,999 merges, 60,000 edges, largest relative error 0.0e+00")
     plan = done("run", PIPELINES / "billion.yaml", "--set", "folder=other", "--dry-run", cwd=tmp_path)
     assert "1,000,000,000 edges, 12 GB" in plan
+
+
+@pytest.mark.parametrize(
+    ("name", "nodes", "graph"),
+    [
+        ("sift1b", 600, "knn"),
+        ("sift1m", 600, "knn"),
+        ("sift200k", 600, "complete"),
+        ("web88m", 600, "eps"),
+        ("news20", 600, "complete"),
+        ("rcv1", 600, "complete"),
+    ],
+)
+def test_data_sets_of_the_paper(name: str, nodes: int, graph: str, tmp_path: Path) -> None:
+    """Each is generated, made a graph, clustered, verified; then again from vectors of one's own."""
+    words = "run", PIPELINES / f"{name}.yaml", "--set", f"generate.nodes={nodes}", "--set", "cluster.memory=1GB"
+    lines = rac(*words, cwd=tmp_path).stdout.splitlines()
+    assert [line.partition(":")[0] for line in lines] == ["generate", "graph", "cluster", "verify", "cut"]
+    assert "largest relative error 0.0e+00" in lines[3]
+    (vectors,) = (tmp_path / name).glob("*.bvecs") if name.startswith("sift") else (tmp_path / name).glob("*.zarr")
+    facts = json.loads((tmp_path / name / "edges/_graph.json").read_text())
+    assert (facts["kind"], facts["nodes"]) == (graph, nodes)
+    moved = vectors.rename(tmp_path / f"own{vectors.suffix}")
+    again = rac(*words, "--set", "folder=real", "--set", f"graph.vectors={moved}", cwd=tmp_path)
+    assert again.stdout.splitlines()[3:] == [lines[3], lines[4].replace(f"{name}/", "real/")]
 
 
 def test_bench_out_of_core(tmp_path: Path) -> None:

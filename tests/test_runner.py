@@ -247,7 +247,8 @@ def test_ingest_then_cluster(tmp_path: Path) -> None:
     ("change", "told"),
     [
         ("generate.degree=7", "line 4: step 'generate': degree=7 is odd"),
-        ("generate.graph=ring", "step 'generate': graph='ring' is unknown"),
+        ("generate.kind=ring", "step 'generate': kind='ring' is unknown"),
+        ("generate.terms=5", "step 'generate': kind='lattice' has no terms"),
         ("cluster.linkage=ward", "line 5: step 'cluster': linkage='ward'"),
         ("cut.output=labels.txt", r"step 'cut': .*must end in \.parquet"),
         ("export.output=tree.png", "step 'export': .*the name must say what is written"),
