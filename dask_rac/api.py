@@ -26,7 +26,7 @@ from dask_rac.session import (
     stored_cluster,
 )
 from dask_rac.store.files import Folder
-from dask_rac.vectors.graph import memory_graph, request_of, stored_graph
+from dask_rac.vectors.graph import memory_graph, request_of, stored_graph, told
 from dask_rac.vectors.plan import Request
 
 
@@ -187,7 +187,7 @@ def _edges_of(
     memory, client, progress = how
     with watcher(progress) as report:
         if store is None:
-            return memory_graph(vectors, *asked, (memory, client, report))
+            return told(*memory_graph(vectors, *asked, (memory, client, report)))
         refuse_taken(Folder(store))
         edges = f"{Folder(store).url}.edges"
         stored_graph(vectors, *asked, edges, (memory, client, report))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import chain, count, islice
 from os import PathLike, fspath
 from typing import Any
@@ -16,7 +16,7 @@ from dask_rac.errors import InputError, Where, refuse_nulls, refuse_rows
 from dask_rac.progress import watcher
 from dask_rac.store.columns import ColumnSource, open_columns
 from dask_rac.store.csv import Layout
-from dask_rac.store.edgelist import new_folder
+from dask_rac.store.edgelist import new_folder, row_groups
 
 __all__ = ["ingest"]
 
@@ -114,7 +114,7 @@ def _write(source: ColumnSource, store: str | PathLike[str], ids: np.dtype[Any],
     """Write all edges, some row groups a file."""
     weight = np.dtype(np.float32 if source.single else np.float64)
     size = (source.rows or 0) * (2 * ids.itemsize + weight.itemsize)
-    groups = _groups(_edges(source, ids, report), (ids, ids, weight))
+    groups = row_groups(_edges(source, ids, report), (ids, ids, weight), GROUP_EDGES)
     with new_folder(store, size) as folder:
         for file in count():
             first = next(groups, None)
@@ -162,21 +162,3 @@ def _check_weights(weight: NDArray[Any], name: str, where: Where) -> None:
         refuse_rows(weight < 0, name, "negative", "weights are 0 or more", where, weight)
     if weight.dtype.kind in "iu":
         refuse_rows(weight > 2**53, name, "too large for a float", "scale the weights down", where, weight)
-
-
-def _groups(blocks: Iterable[Columns], kinds: Sequence[np.dtype[Any]]) -> Iterator[Columns]:
-    """The edges in row groups, each written over the one before."""
-    room = [np.empty(GROUP_EDGES, kind) for kind in kinds]
-    filled = 0
-    for block in blocks:
-        start, stop = 0, len(block[0])
-        while start < stop:
-            taken = min(GROUP_EDGES - filled, stop - start)
-            for whole, part in zip(room, block, strict=True):
-                whole[filled : filled + taken] = part[start : start + taken]
-            start, filled = start + taken, filled + taken
-            if filled == GROUP_EDGES:
-                yield room
-                filled = 0
-    if filled:
-        yield [column[:filled] for column in room]

@@ -20,7 +20,6 @@ from dask_rac.driver import new_team
 from dask_rac.errors import InputError, ResourceError, StoppedError, StoreError
 from dask_rac.graphs import Graph
 from dask_rac.planner import Budget
-from dask_rac.store.edges import EdgeSource
 from dask_rac.store.files import Folder
 from dask_rac.store.urls import masked
 
@@ -37,6 +36,17 @@ Watch = Callable[[str, Any], None]
 """Told the layer and the result of each task that is done."""
 
 
+class Input(Protocol):
+    """What a run reads: edges, or vectors."""
+
+    @property
+    def name(self) -> str:
+        """Where it is."""
+
+    def reachable(self) -> bool:
+        """Whether this process finds it as it was found at first."""
+
+
 class Scheduler(Protocol):
     """Where tasks run."""
 
@@ -46,8 +56,8 @@ class Scheduler(Protocol):
     def compute(self, graph: Graph, watch: Watch) -> Results:
         """What the tasks of a graph return."""
 
-    def check(self, store: Folder, edges: EdgeSource | None = None) -> None:
-        """Raise unless a run can begin, where edges on disk are still to be read if given."""
+    def check(self, store: Folder, given: Input | None = None) -> None:
+        """Raise unless a run can begin, where something on disk is still to be read if given."""
 
 
 def chosen(client: Any) -> Scheduler:
@@ -86,7 +96,7 @@ class Threads:
         """What a run may use: half of the machine unless told otherwise."""
         return Budget(memory_bytes(memory, int(SHARE * MEMORY_LIMIT)), 1, self.threads)
 
-    def check(self, store: Folder, edges: EdgeSource | None = None) -> None:
+    def check(self, store: Folder, given: Input | None = None) -> None:
         """Nothing has to be checked."""
 
     def compute(self, graph: Graph, watch: Watch) -> Results:
@@ -109,13 +119,13 @@ class Workers:
         self.client = client
         self.patience = dask.utils.parse_timedelta(dask.config.get("distributed.comm.timeouts.connect", "30s"))
 
-    def check(self, store: Folder, edges: EdgeSource | None = None) -> None:
-        """Raise unless there are workers, with our versions, that see the store, and the edges if given."""
+    def check(self, store: Folder, given: Input | None = None) -> None:
+        """Raise unless there are workers, with our versions, that see the store, and what is to be read if given."""
         self._await_workers()
         self._check_versions()
         self._check_store(store)
-        if edges is not None:
-            self._check_edges(edges)
+        if given is not None:
+            self._check_input(given)
 
     def budget(self, memory: str | float | None) -> Budget:
         """What a run may use: half of the smallest worker's memory on each of them, unless told otherwise."""
@@ -200,13 +210,13 @@ class Workers:
         finally:
             store.remove(probe)
 
-    def _check_edges(self, edges: EdgeSource) -> None:
+    def _check_input(self, given: Input) -> None:
         """Raise unless every worker finds the files that we found."""
-        for address, seen in self._ask(EdgeSource.reachable, edges).items():
+        for address, seen in self._ask(_finds, given).items():
             if not seen:
                 raise ResourceError(
-                    f"worker {address} does not see {edges.name}, or not the same files: put the edges where all "
-                    "machines find them by this name, or on an object store"
+                    f"worker {address} does not see {given.name}, or not the same files: put them where all machines "
+                    "find them by this name, or on an object store"
                 )
 
     def _ask(self, question: Callable[..., Any], *arguments: Any) -> dict[str, Any]:
@@ -235,6 +245,11 @@ def _sees(url: str, probe: str) -> bool:
     """Whether this process can read a file of the store, and write there."""
     store = Folder(url)
     return store.exists(probe) and (not store.local or os.access(store.path, os.W_OK))
+
+
+def _finds(given: Input) -> bool:
+    """Whether this process finds what a run reads."""
+    return given.reachable()
 
 
 def _failure(address: str, error: BaseException) -> str:

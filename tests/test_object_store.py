@@ -227,6 +227,34 @@ def test_a_server_without_conditions_is_refused() -> None:
     assert not Folder("careless://run").names()
 
 
+def test_graph_of_vectors(object_store: ObjectStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Vectors and edges in a bucket; stopped after its first task, the same call goes on."""
+    monkeypatch.setattr("dask_rac.vectors.plan.WORTH_A_TASK", 50)
+    vectors = np.random.default_rng(0).normal(size=(300, 20)).astype(np.float32)
+    with Folder(object_store.url("vectors.npy")).filesystem.open(f"{BUCKET}/vectors.npy", "wb") as file:
+        np.save(file, vectors)
+    arguments = object_store.url("vectors.npy"), 5
+    store = object_store.url("knn")
+
+    def stop(event: Event) -> None:
+        if event.stage == "neighbours" and event.done:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        dask_rac.knn_graph(*arguments, store=store, progress=stop)
+    with pytest.raises(dask_rac.InputError, match="is not complete"):
+        open_edges(store)
+    with pytest.raises(dask_rac.InputError, match=r"another graph's \(k was 5, is 6\)"):
+        dask_rac.knn_graph(arguments[0], 6, store=store)
+    found = dask_rac.knn_graph(*arguments, store=store)
+    assert [name for name in Folder(store).names() if not name.startswith("part-")] == ["_graph.json"]
+    expected = dask_rac.knn_graph(vectors, 5, store=tmp_path / "knn")
+    pd.testing.assert_frame_equal(found.compute().reset_index(drop=True), expected.compute().reset_index(drop=True))
+    assert dask_rac.cluster(found).n_nodes == dask_rac.cluster(store).n_nodes == 300
+    with pytest.raises(dask_rac.InputError, match="exists and is not empty"):
+        dask_rac.knn_graph(*arguments, store=store)
+
+
 def test_lattice(object_store: ObjectStore, tmp_path: Path) -> None:
     url = lattice(3_000, 6, store=object_store.url("lattice"))
     found, expected = (open_edges(place) for place in (url, lattice(3_000, 6, store=tmp_path / "lattice")))

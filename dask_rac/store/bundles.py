@@ -5,12 +5,13 @@ A file is there whole or not at all, and carries checksums: numpy's own .npz.
 
 from __future__ import annotations
 
+import json
 import os
 import uuid
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from io import BytesIO
-from typing import Any
+from typing import Any, BinaryIO
 from zipfile import BadZipFile
 
 import numpy as np
@@ -44,13 +45,30 @@ def write_bundle(folder: Folder, name: str, arrays: Mapping[str, NDArray[Any]]) 
 
 def read_bundle(folder: Folder, name: str, *wanted: str) -> dict[str, NDArray[Any]]:
     """Some of the arrays of a file, or all, checked."""
+    with _sound(folder, name + ENDING), _opened(folder, name + ENDING) as file, np.load(file) as arrays:
+        return {key: arrays[key] for key in wanted or arrays.files}
+
+
+def read_json(folder: Folder, name: str) -> dict[str, Any]:
+    """What a small file says."""
+    with _sound(folder, name):
+        told: dict[str, Any] = json.loads(folder.read(name))
+        return told
+
+
+def _opened(folder: Folder, name: str) -> BinaryIO:
+    """A file to read."""
+    return open(folder.at(name), "rb") if folder.local else BytesIO(folder.read(name))
+
+
+@contextmanager
+def _sound(folder: Folder, name: str) -> Iterator[None]:
+    """Say what to do with a file that cannot be read."""
     try:
-        source: Any = folder.at(name + ENDING) if folder.local else BytesIO(folder.read(name + ENDING))
-        with np.load(source, allow_pickle=False) as arrays:
-            return {key: arrays[key] for key in wanted or arrays.files}
+        yield
     except (OSError, EOFError, ValueError, KeyError, BadZipFile) as error:
         raise DamagedStoreError(
-            f"{folder.at(name + ENDING)} is damaged or missing ({error}): delete it, and start again to have it anew"
+            f"{folder.at(name)} is damaged or missing ({error}): delete it, and start again to have it anew"
         ) from error
 
 

@@ -58,6 +58,26 @@ def _write_groups(where: Any, groups: Iterable[Sequence[NDArray[Any]]], nodes: i
             writer.close()
 
 
+def row_groups(
+    blocks: Iterable[Sequence[NDArray[Any]]], kinds: Sequence[np.dtype[Any]], size: int
+) -> Iterator[Sequence[NDArray[Any]]]:
+    """Edges in row groups of one size, each written over the one before."""
+    room = [np.empty(size, kind) for kind in kinds]
+    filled = 0
+    for block in blocks:
+        start, stop = 0, len(block[0])
+        while start < stop:
+            taken = min(size - filled, stop - start)
+            for whole, part in zip(room, block, strict=True):
+                whole[filled : filled + taken] = part[start : start + taken]
+            start, filled = start + taken, filled + taken
+            if filled == size:
+                yield room
+                filled = 0
+    if filled:
+        yield [column[:filled] for column in room]
+
+
 def edges_size(edges: int, groups: int, ids: np.dtype[Any], weight: int = 4) -> int:
     """Bytes on disk, at most, of so many edges in so many row groups, with weights of so many bytes."""
     return edges * (2 * ids.itemsize + weight) + groups * GROUP_OVERHEAD

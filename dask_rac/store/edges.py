@@ -189,8 +189,8 @@ def is_table(edges: object) -> bool:
     return isinstance(edges, pa.Table)
 
 
-def open_edges(path: str | PathLike[str]) -> EdgeSource:
-    """The Parquet files or the Zarr group at a path, their columns checked."""
+def open_edges(path: str | PathLike[str], complete: bool = True) -> EdgeSource:
+    """The Parquet files or the Zarr group at a path, their columns checked; they must be complete unless told."""
     name = fspath(path)
     if not name:
         raise InputError("edges='' is no path: give the path of a Parquet file or folder, or of a Zarr group")
@@ -198,7 +198,7 @@ def open_edges(path: str | PathLike[str]) -> EdgeSource:
         raise InputError(f"{name} is text, not Parquet: dask_rac.ingest({name!r}, 'edges') makes edges of it")
     filesystem, root = locate(name)
     found = _listed(name, filesystem, root)
-    if f"{root}/{INCOMPLETE}" in found:
+    if complete and f"{root}/{INCOMPLETE}" in found:
         raise InputError(
             f"{name} is not complete: it is still being written, or left of a run that was killed; delete it then"
         )

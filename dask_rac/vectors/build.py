@@ -14,17 +14,17 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
+from hashlib import sha256
 from time import perf_counter
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dask_rac.config import Event, Progress, size_text
 from dask_rac.errors import InputError, ResourceError, StoppedError, StoreError, StoreInUseError
 from dask_rac.graphs import single_task, spread
 from dask_rac.planner import Budget
-from dask_rac.store.bundles import bundles, read_bundle, write_bundle
+from dask_rac.store.bundles import bundles, read_bundle, read_json, write_bundle
 from dask_rac.store.edgelist import edges_size, refuse_taken_folder
 from dask_rac.store.edges import INCOMPLETE
 from dask_rac.store.files import Folder
@@ -47,11 +47,13 @@ from dask_rac.vectors.plan import (
     Span,
     check_request,
     even_spans,
+    even_steps,
     ids_of,
     knn_disk,
     knn_spans,
     near_spans,
     other_rows,
+    steps_of,
     tree_spans,
     wants_tree,
 )
@@ -62,8 +64,8 @@ from dask_rac.workers import Scheduler, Workers
 FACTS = "_graph.json"
 HEADER = f"{WORK}/header.json"
 KEPT_BYTES = 48  # of a pair that a task keeps, with what it takes to put them in order
+CHECKED_BYTES = 48  # of a value while it is looked at
 KEPT_DISK = 0.25  # of the free disk that pairs may take before their number is known
-"""Of a task's memory that pairs may take."""
 
 
 @dataclass(frozen=True)
@@ -102,8 +104,8 @@ class GraphFacts:
 class Options:
     """How a graph is made, beside what it is."""
 
-    memory: str | float | None
     scheduler: Scheduler
+    budget: Budget
     columns: Sequence[str] | None = None
     most_bytes: float | None = None
     """Of all edges, where they must fit somewhere beside the disk."""
@@ -117,18 +119,22 @@ def build(vectors: Any, request: Request, target: Folder, options: Options, repo
     if source is not None and source.sparse:
         refuse_sparse(request.metric, source.name)
     check_request(request, vectors.shape[0] if source is None else source.rows, source.name if source else "the array")
-    budget = options.scheduler.budget(options.memory)
     identity = _identity(request, _mark(vectors, source))
     with _place(target) as folder, folder.locked():
-        _begin(folder, identity)
-        options.scheduler.check(folder)
-        with _resumable():
-            report(Event("load"))
-            if source is None or (not source.on_disk and isinstance(options.scheduler, Workers)):
-                source = _spooled(folder, source, array, options.scheduler)
-            one = _Build(folder, source, request, budget, options, report)
-            facts = replace(one.run(), identity=identity, seconds=round(perf_counter() - started, 3))
-        folder.write(FACTS, json.dumps(asdict(facts), indent=1).encode())
+        facts = read_facts(folder)
+        if facts is not None:  # all was there but the name
+            _refuse_other(facts.identity, identity, folder.url)
+        else:
+            _begin(folder, identity)
+            options.scheduler.check(folder, source if source is not None and source.on_disk else None)
+            with _resumable():
+                report(Event("load"))
+                if source is None or (not source.on_disk and isinstance(options.scheduler, Workers)):
+                    source = _spooled(folder, source, array, options.scheduler)
+                token = sha256(identity.encode()).hexdigest()
+                facts = _Build(folder, source, request, options, report, token).run()
+            facts = replace(facts, identity=identity, seconds=round(perf_counter() - started, 3))
+            folder.write(FACTS, json.dumps(asdict(facts), indent=1).encode())
         folder.remove(WORK)
         folder.remove("lock")
         _finish(folder, target)
@@ -145,10 +151,10 @@ def read_facts(folder: Folder) -> GraphFacts | None:
         raise StoreError(f"{folder.at(FACTS)} cannot be read ({error}): the folder is not as it was written") from error
 
 
-def same_graph(vectors: Any, request: Request, columns: Sequence[str] | None, facts: GraphFacts) -> bool:
-    """Whether a finished graph is the one that is asked for."""
+def refuse_other(vectors: Any, request: Request, columns: Sequence[str] | None, facts: GraphFacts, store: str) -> None:
+    """Raise if a finished graph is not the one that is asked for."""
     source = None if is_dask_array(vectors) else open_vectors(vectors, columns)
-    return facts.identity == _identity(request, _mark(vectors, source))
+    _refuse_other(facts.identity, _identity(request, _mark(vectors, source)), store)
 
 
 def _mark(vectors: Any, source: VectorSource | None) -> str:
@@ -168,7 +174,7 @@ def _place(target: Folder) -> Iterator[Folder]:
     refuse_taken_folder(target)
     folder = Folder(f"{target.path}.partial") if target.local else target
     fresh = not set(folder.names()) - {"lock"}
-    if folder.is_file() or (not fresh and not folder.exists(HEADER)):
+    if folder.is_file() or (not fresh and not folder.exists(HEADER) and not folder.exists(FACTS)):
         raise InputError(f"{folder.url} is there, and no graph on its way: delete it, or give another path")
     if folder.local:
         try:
@@ -195,12 +201,20 @@ def _begin(folder: Folder, identity: str) -> None:
     try:
         before = json.loads(folder.read(HEADER))["identity"]
     except (ValueError, KeyError, TypeError):
-        before = ""
-    if before != identity:
-        raise InputError(
-            f"{folder.url} is left of another graph, of other vectors or with other parameters: delete it, or give "
-            "another path"
-        )
+        before = "[{}, null]"
+    _refuse_other(before, identity, folder.url)
+
+
+def _refuse_other(before: str, now: str, place: str) -> None:
+    """Raise if what is there is not the graph that is asked for."""
+    if before == now:
+        return
+    (told, mark), (wanted, other) = json.loads(before), json.loads(now)
+    differ = [name for name, value in wanted.items() if told.get(name) != value]
+    changed = [f"{name} was {told.get(name)!r}, is {wanted[name]!r}" for name in differ]
+    if mark != other:
+        changed.append("the vectors are others")
+    raise InputError(f"{place} is another graph's ({'; '.join(changed)}): delete it, or give another path")
 
 
 def _finish(folder: Folder, target: Folder) -> None:
@@ -248,12 +262,12 @@ class _Build:
         folder: Folder,
         source: VectorSource,
         request: Request,
-        budget: Budget,
         options: Options,
         report: Progress,
+        token: str,
     ) -> None:
-        self._folder, self._source, self._request = folder, source, request
-        self._budget, self._options, self._report = budget, options, report
+        self._folder, self._source, self._request, self._token = folder, source, request, token
+        self._budget, self._options, self._report = options.budget, options, report
 
     def run(self) -> GraphFacts:
         """All stages in turn."""
@@ -265,7 +279,7 @@ class _Build:
         written, recall = stages[self._request.kind](job)
         edges, dropped = sum(part.edges for part in written), sum(part.dropped for part in written)
         components, largest = self._components(edges)
-        tasks.forget(self._folder.url)
+        tasks.forget(job.token)
         facts = self._request.kind, self._request.metric.name, self._source.rows, edges, components, largest
         method = "approximate" if recall is not None else "tree" if job.tree else "products"
         return GraphFacts(*facts, method, recall, dropped)
@@ -282,7 +296,7 @@ class _Build:
         tree = request.method == "exact" and wants_tree(source, request.metric, budget)
         if request.kind == "eps":
             return near_spans(source, budget), tree
-        spans = tree_spans(source, budget) if tree else knn_spans(source, request.k, budget)
+        spans = tree_spans(source, request.k, budget) if tree else knn_spans(source, request.k, budget)
         self._refuse_bytes(rows * request.k, knn_disk(rows, request.k, len(spans)))
         return spans, tree
 
@@ -291,7 +305,8 @@ class _Build:
         metric, rows = self._request.metric, self._source.rows
         name = bundle("checked", 0)
         if name not in bundles(self._folder, f"{WORK}/checked"):
-            items = [(self._source, metric, *span) for span in even_spans(rows, 4 * self._budget.threads)]
+            values = max(1, int(self._budget.process / self._budget.threads / CHECKED_BYTES))
+            items = [(self._source, metric, values, *span) for span in even_spans(rows, 4 * self._budget.threads)]
             found = united(self._compute("vectors", check_span, items))
             view_of(found, rows, metric)
             known = {"whole": found.whole, "square": found.square, "largest": found.largest}
@@ -324,7 +339,7 @@ class _Build:
     def _job(self, view: View, spans: Sequence[Span], tree: bool) -> Job:
         """What tasks are told; spans stay what they were when it began."""
         if self._folder.exists(f"{WORK}/spans.json"):
-            plan = json.loads(self._folder.read(f"{WORK}/spans.json"))
+            plan = read_json(self._folder, f"{WORK}/spans.json")
             spans, tree = [(int(a), int(b)) for a, b in plan["spans"]], bool(plan["tree"])
         else:
             self._folder.write(f"{WORK}/spans.json", json.dumps({"spans": list(spans), "tree": tree}).encode())
@@ -335,7 +350,7 @@ class _Build:
         if free is not None:
             kept = min(kept, int(KEPT_DISK * free / len(spans) / (EDGE_WEIGHT + 8)))
         facts = self._source, view, self._request, tuple(spans), tree
-        return Job(self._folder.url, *facts, others, kept, budget.threads)
+        return Job(self._folder.url, self._token, *facts, others, kept, budget.threads)
 
     def _knn(self, job: Job) -> tuple[list[Written], float | None]:
         """k nearest neighbours."""
@@ -388,7 +403,7 @@ class _Build:
         missing = [(name, span) for name, span in files if not kept.get(name)]
         items = [(job, function.__name__, name, *span) for name, span in missing]
         self._compute("edges", write_file, items)
-        return [Written(**json.loads(self._folder.read(f"{WORK}/{name}.json"))) for name, _ in files]
+        return [Written(**read_json(self._folder, f"{WORK}/{name}.json")) for name, _ in files]
 
     def _components(self, edges: int) -> tuple[int, int]:
         """How many components there are, and how large the largest is."""
@@ -421,22 +436,6 @@ def write_file(job: Job, function: str, name: str, first: int, last: int) -> Non
     """Write a file of edges, and then what it holds."""
     written: Written = getattr(tasks, function)(job, name, first, last)
     job.folder.write(f"{WORK}/{name}.json", json.dumps(asdict(written)).encode())
-
-
-def even_steps(rows: int, step: int) -> list[Span]:
-    """Spans of so many rows, the last one shorter."""
-    return [(first, min(first + step, rows)) for first in range(0, rows, step)]
-
-
-def steps_of(counts: NDArray[np.int64], most: int) -> list[Span]:
-    """Spans of rows with at most so many edges, or of one row."""
-    ends = np.cumsum(counts)
-    cuts, first, before = [], 0, 0
-    while first < len(counts):
-        last = max(first + 1, int(np.searchsorted(ends, before + most, side="right")))
-        cuts.append((first, last))
-        first, before = last, int(ends[last - 1])
-    return cuts
 
 
 def _files(spans: Sequence[Span]) -> list[tuple[str, Span]]:

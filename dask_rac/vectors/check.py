@@ -37,9 +37,9 @@ class Checked:
     """The largest value, signs apart."""
 
 
-def check_span(source: VectorSource, metric: Metric, start: int, stop: int) -> Checked:
-    """Look at a span of vectors, some at a time."""
-    step = max(1, PIECE * source.rows // max(1, source.entries))
+def check_span(source: VectorSource, metric: Metric, values: int, start: int, stop: int) -> Checked:
+    """Look at a span of vectors, about so many values at a time."""
+    step = max(1, min(values, PIECE) * source.rows // max(1, source.entries))
     parts = []
     for first in range(start, stop, step):
         parts.append(_check_rows(source, metric, first, min(first + step, stop)))
@@ -67,7 +67,7 @@ def _check_rows(source: VectorSource, metric: Metric, start: int, stop: int) -> 
     if values.dtype.kind == "f" and not np.isfinite(values).all():
         return Checked(_not_finite(source, block, start), None, False, 0.0, 0.0)
     largest = float(np.abs(values).max(initial=0))
-    if values.dtype.kind == "f" and largest and not DOUBLE[0] <= largest <= DOUBLE[1]:
+    if largest > DOUBLE[1]:
         row, column = _place_of(np.abs(values) == largest, block)
         text = (
             f"{source.where(start + row)} has {largest:g} in dimension {column}, whose square float64 does not hold: "
@@ -113,6 +113,10 @@ def view_of(checked: Checked, rows: int, metric: Metric) -> View:
     """How vectors are to be compared."""
     if checked.fault:
         raise InputError(checked.fault)
+    if 0 < checked.largest < DOUBLE[0]:
+        raise InputError(
+            f"no value is beyond {checked.largest:g}, whose square float64 does not hold: scale the vectors"
+        )
     fits = not checked.largest or SINGLE[0] <= checked.largest <= SINGLE[1]
     exact = checked.whole and checked.square < MOST_WHOLE and metric.code not in (COSINE, MANHATTAN)
     centre = None

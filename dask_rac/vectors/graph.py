@@ -21,7 +21,7 @@ from dask_rac.errors import InputError
 from dask_rac.progress import watcher
 from dask_rac.store.edges import open_edges, read_edges
 from dask_rac.store.files import Folder
-from dask_rac.vectors.build import GraphFacts, Options, build, read_facts, same_graph
+from dask_rac.vectors.build import GraphFacts, Options, build, read_facts, refuse_other
 from dask_rac.vectors.metrics import checked_metric
 from dask_rac.vectors.plan import Request
 from dask_rac.workers import chosen
@@ -80,7 +80,8 @@ def knn_graph(
     store : path or URL, optional
         A new folder for the edges, written as Parquet and never held in memory. Stopped, the same call goes on.
     memory : str or int, optional
-        What the arrays may use, such as "2GB", in all processes together. Half of what there is by default.
+        What the arrays may use, such as "2GB", in all processes together; edges on their way to the disk come on top,
+        some 40 MB a thread. Half of what there is by default.
     client : distributed.Client, optional
         Where to run. By default the current client, else the threads of this process.
     progress : callable or bool, optional
@@ -225,12 +226,9 @@ def stored_graph(
     target = Folder(store)
     facts = read_facts(target)
     if facts is None:
-        facts = build(vectors, request, target, Options(memory, chosen(client), columns), report)
-    elif not same_graph(vectors, request, columns, facts):
-        raise InputError(
-            f"{store} holds the edges of another graph, of other vectors or with other parameters: delete it, or give "
-            "another store="
-        )
+        facts = build(vectors, request, target, _options(memory, client, columns), report)
+    else:
+        refuse_other(vectors, request, columns, facts, store)
     warn_of(facts)
 
 
@@ -245,28 +243,32 @@ def _graph(
     memory, client, progress = how
     with watcher(progress) as report:
         if store is None:
-            return memory_graph(vectors, request, columns, (memory, client, report))
-        told = Options(setting("memory", memory), chosen(client), columns)
-        facts = build(vectors, request, Folder(fspath(store)), told, report)
-    frame = dd.read_parquet(fspath(store), columns=list(EDGE_COLUMNS))
-    return _told(frame, facts)
+            frame, facts = memory_graph(vectors, request, columns, (memory, client, report))
+        else:
+            facts = build(vectors, request, Folder(fspath(store)), _options(memory, client, columns), report)
+            frame = dd.read_parquet(fspath(store), columns=list(EDGE_COLUMNS))
+    return told(frame, facts)
+
+
+def _options(memory: Any, client: Any, columns: Sequence[str] | None, most_bytes: float | None = None) -> Options:
+    """How a graph is made."""
+    scheduler = chosen(client)
+    return Options(scheduler, scheduler.budget(setting("memory", memory)), columns, most_bytes)
 
 
 def memory_graph(
     vectors: Any, request: Request, columns: Sequence[str] | None, how: tuple[Any, Any, Progress]
-) -> pd.DataFrame:
+) -> tuple[pd.DataFrame, GraphFacts]:
     """A graph in memory, by way of a temporary folder."""
     memory, client, report = how
-    options = Options(setting("memory", memory), chosen(client), columns, SHARE * memory_limit())
     place = dask.config.get("temporary_directory", None)
     with tempfile.TemporaryDirectory(dir=place, ignore_cleanup_errors=True) as folder:
         target = Folder(f"{folder}/edges")
-        facts = build(vectors, request, target, options, report)
-        frame = pd.DataFrame(read_edges(open_edges(target.url))[0], copy=False)
-    return _told(frame, facts)  # type: ignore[no-any-return]
+        facts = build(vectors, request, target, _options(memory, client, columns, SHARE * memory_limit()), report)
+        return pd.DataFrame(read_edges(open_edges(target.url))[0], copy=False), facts
 
 
-def _told(frame: Any, facts: GraphFacts) -> Any:
+def told(frame: Any, facts: GraphFacts) -> Any:
     """A DataFrame that knows what it is."""
     frame.attrs = {"n_nodes": facts.nodes, "graph": asdict(facts)}
     warn_of(facts)
@@ -274,7 +276,7 @@ def _told(frame: Any, facts: GraphFacts) -> Any:
 
 
 def warn_of(facts: GraphFacts) -> None:
-    """Tell what a user should know of a graph."""
+    """Tell what a user, four calls above, should know of a graph."""
     if (advice := facts.advice()) is not None:
         warnings.warn(advice, stacklevel=5)
     if facts.dropped:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dask_rac.config import size_text
 from dask_rac.errors import InputError, ResourceError
@@ -23,9 +24,11 @@ TASKS_A_THREAD = 4
 NEAR_ROWS = 8_192  # whose balls are looked for by one task
 FILE_EDGES = 2**22
 EDGE_WEIGHT = 8  # bytes
+TREE_TASK = 0.3  # of memory, for all who ask a tree; the rest is for the tree itself
+TREE_NEIGHBOUR = 64  # bytes of a neighbour while it is ranked
 SPARSE_ENTRY = 56  # bytes of an entry while it is compared: as read, exact, scaled, and by term
-TREE_LIMITS = ((10_000, 8), (100_000, 10), (1_000_000, 12), (math.inf, 14))
-"""Up to how many vectors the tree is faster in how many dimensions."""
+TREE_LIMITS: tuple[tuple[float, int], ...] = ((300_000, 8), (math.inf, 10))
+"""Up to how many vectors the tree is faster in how many dimensions, for uniform ones, the worst for it."""
 
 Span = tuple[int, int]
 
@@ -65,16 +68,33 @@ def other_rows(source: VectorSource, budget: Budget) -> int:
     return min(MOST_ROWS, _task_rows(source, budget, 64))
 
 
-def tree_spans(source: VectorSource, budget: Budget) -> list[Span]:
+def tree_spans(source: VectorSource, k: int, budget: Budget) -> list[Span]:
     """Spans of vectors that ask a tree."""
     few = source.rows // (TASKS_A_THREAD * budget.processes * budget.threads)
-    return even_spans(source.rows, -(-source.rows // max(WORTH_A_TASK, min(few, MOST_ROWS))))
+    room = int(TREE_TASK * budget.process / budget.threads / (TREE_NEIGHBOUR * (k + 2)))
+    return even_spans(source.rows, -(-source.rows // max(1, min(max(WORTH_A_TASK, few), MOST_ROWS, room))))
 
 
 def even_spans(rows: int, count: int) -> list[Span]:
     """So many spans, as even as can be."""
     count = max(1, min(count, rows))
     return list(pairwise(rows * part // count for part in range(count + 1)))
+
+
+def even_steps(rows: int, step: int) -> list[Span]:
+    """Spans of so many rows, the last one shorter."""
+    return [(first, min(first + step, rows)) for first in range(0, rows, step)]
+
+
+def steps_of(counts: NDArray[np.int64], most: int) -> list[Span]:
+    """Spans of rows with at most so many edges, or of one row."""
+    ends = np.cumsum(counts)
+    cuts, first, before = [], 0, 0
+    while first < len(counts):
+        last = max(first + 1, int(np.searchsorted(ends, before + most, side="right")))
+        cuts.append((first, last))
+        first, before = last, int(ends[last - 1])
+    return cuts
 
 
 def _task_rows(source: VectorSource, budget: Budget, more: int) -> int:

@@ -140,16 +140,19 @@ def new_shelf(side: Side, others: Side, room: int, reach: NDArray[np.float64] | 
 
 
 def _slack(side: Side, others: Side) -> NDArray[np.float64]:
-    """How far the scores of each row may be from the truth."""
+    """How far the scores of each row may be from the truth, and from what a weight that was rounded makes of it."""
     if side.view.whole:
         return np.zeros(len(side))
-    largest, terms = float(others.norm.max(initial=0.0)), max(side.dimensions, others.dimensions) + 8
-    unit = UNITS[side.view.screen]
-    if side.view.metric.code == MANHATTAN:
-        return unit * terms * (side.norm + largest)
-    if side.view.metric.code == INNER:
-        return unit * terms * side.norm * largest
-    return unit * (terms * side.norm * largest + 4 * largest**2)
+    screen, metric = side.view.screen, side.view.metric
+    terms, unit = max(side.dimensions, others.dimensions) + 8, UNITS[screen]
+    largest = float(others.norm.max(initial=0.0))
+    both = side.norm + largest
+    least = terms * float(np.finfo(screen).smallest_subnormal) * (2 + both)  # of products too small to be rounded
+    if metric.code == MANHATTAN:
+        return unit * terms * both + least
+    if metric.code == INNER:
+        return unit * terms * side.norm * largest + least
+    return unit * (terms * side.norm * largest + 4 * largest**2) + terms * UNITS["float64"] * both**2 + least
 
 
 def tiles(own: Side, others: Side, same: bool) -> Iterator[tuple[tuple[int, int, bool], NDArray[np.floating]]]:

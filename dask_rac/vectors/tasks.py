@@ -21,6 +21,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -39,14 +40,14 @@ from dask_rac.kernels.lists import (
 )
 from dask_rac.kernels.pairs import weigh_later
 from dask_rac.store.bundles import read_bundle, write_bundle
-from dask_rac.store.edgelist import NewFolder
+from dask_rac.store.edgelist import NewFolder, row_groups
 from dask_rac.store.edges import BATCH_ROWS, open_edges
 from dask_rac.store.files import Folder
 from dask_rac.store.vectors import VectorSource
 from dask_rac.vectors.approximate import approximate_neighbours
 from dask_rac.vectors.blas import one_core
 from dask_rac.vectors.metrics import Metric
-from dask_rac.vectors.plan import Request, Span, ids_of
+from dask_rac.vectors.plan import Request, Span, ids_of, steps_of
 from dask_rac.vectors.search import Bounds, Found, Near, Side, View, as_points, near, prepare, search
 from dask_rac.vectors.trees import forget_tree, shared_tree, tree_near, tree_search
 
@@ -65,6 +66,8 @@ class Job:
 
     url: str
     """Of the folder that is being written."""
+    token: str
+    """What tells this graph from others."""
     source: VectorSource
     view: View
     request: Request
@@ -145,13 +148,13 @@ def search_cross(job: Job, a: int, b: int) -> None:
     with one_core():
         sides = job.side(job.spans[a], view), job.side(job.spans[b], view)
         found = search(*sides, job.request.k, bounds)[:2]
-    arrays = {}
+    arrays: dict[str, NDArray[Any]] = {}
     for name, one in zip("ab", found, strict=True):
         assert one is not None
-        held = np.arange(job.request.k) < one.count[:, None]
-        arrays[f"start_{name}"] = np.append(0, np.cumsum(one.count, dtype=np.int64))
-        arrays[f"neighbour_{name}"] = one.neighbour[held].astype(ids_of(job.nodes))
-        arrays[f"weight_{name}"] = one.weight[held]
+        start, neighbour, weight = _flat(one)
+        arrays[f"start_{name}"] = start
+        arrays[f"neighbour_{name}"] = neighbour.astype(ids_of(job.nodes))
+        arrays[f"weight_{name}"] = weight
     write_bundle(job.folder, bundle("cross", a, b), arrays)
 
 
@@ -177,15 +180,14 @@ def settle_lists(job: Job, number: int) -> None:
 
 
 def _write_lists(job: Job, number: int, found: Found, **more: NDArray[Any]) -> None:
-    """Leave the final lists of a span, and how far they reach; the lists last, as they say that all is there."""
-    reach = {"reach": found.weight[:, -1], "last": found.neighbour[:, -1].astype(ids_of(job.nodes))}
-    write_bundle(job.folder, bundle("reach", number), reach)
-    _write_found(job, bundle("lists", number), found, **more)
+    """Leave the final lists of a span, and how far they reach."""
+    reach, last = found.weight[:, -1], found.neighbour[:, -1].astype(ids_of(job.nodes))
+    _write_found(job, bundle("lists", number), found, reach=reach, last=last, **more)
 
 
 def tree_lists(job: Job, number: int) -> None:
     """The k nearest of each vector of a span, by a tree of all."""
-    tree = shared_tree(job.source, job.request.metric, job.url)
+    tree = shared_tree(job.source, job.request.metric, job.token)
     _write_lists(job, number, tree_search(tree, job.request.metric, *job.spans[number], job.request.k))
 
 
@@ -205,26 +207,28 @@ def approximate_lists(job: Job) -> float:
         part = Found(found.count[first:last], found.neighbour[first:last], found.weight[first:last])
         _write_lists(job, number, part, returned=returned[first:last])
     sample = np.sort(np.random.default_rng(job.request.seed).permutation(job.nodes)[:SAMPLE])
-    hits = (exact_lists(job, sample)[:, :, None] == found.neighbour[sample][:, None, :]).any(axis=2)
-    return float(hits.mean())
+    return float((found.weight[sample] <= _exact_reach(job, block, sample)[:, None]).mean())
 
 
-def exact_lists(job: Job, rows: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The k nearest of some vectors among all."""
-    k, metric = job.request.k + 1, job.request.metric  # the vector itself is found as well
-    block = job.source.read(0, job.nodes)[rows]
+def _exact_reach(job: Job, block: Any, rows: NDArray[np.int64]) -> NDArray[np.float64]:
+    """The weight of the last of the k nearest of some vectors among all."""
+    k = job.request.k + 1  # the vector itself is found as well
     best = np.zeros(len(rows), np.int32), np.empty((len(rows), k), np.int64), np.empty((len(rows), k))
     with one_core():
-        own = prepare(block, 0, job.view)
-        for span in _batches(0, job.nodes, job.others):
-            found = search(own, job.side(span), k)[0]
-            held = np.arange(k) < found.count[:, None]
-            start = np.append(0, np.cumsum(found.count, dtype=np.int64))
-            unite_lists(best, (start, found.neighbour[held], found.weight[held]), k)
+        own = prepare(block[rows], 0, job.view)
+        for first, last in _batches(0, job.nodes, job.others):
+            found = search(own, prepare(block[first:last], first, job.view), k)[0]
+            unite_lists(best, _flat(found), k)
     out = np.empty(len(rows), np.int32), np.full((len(rows), k - 1), -1, np.int64), np.empty((len(rows), k - 1))
-    points = as_points(job.source.read(0, job.nodes), metric)
-    rank_candidates(points, rows, (np.arange(len(rows) + 1) * k, best[1].ravel()), k - 1, metric.code, out)
-    return out[1]
+    candidates = np.arange(len(rows) + 1) * k, best[1].ravel()
+    rank_candidates(as_points(block, job.request.metric), rows, candidates, k - 1, job.request.metric.code, out)
+    return out[2][:, -1]
+
+
+def _flat(found: Found) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
+    """Where the neighbours of each row begin, and all of them in a row."""
+    held = np.arange(found.neighbour.shape[1]) < found.count[:, None]
+    return np.append(0, np.cumsum(found.count, dtype=np.int64)), found.neighbour[held], found.weight[held]
 
 
 def _batches(first: int, last: int, rows: int) -> Iterator[Span]:
@@ -234,66 +238,64 @@ def _batches(first: int, last: int, rows: int) -> Iterator[Span]:
 
 def write_lists(job: Job, name: str, first: int, last: int) -> Written:
     """Write the edges of the lists of some vectors."""
-    arrays = list(_lists(job, first, last))
-    neighbour, weight = (np.concatenate([one[key] for one in arrays]) for key in ("neighbour", "weight"))
-    neighbour = neighbour.astype(np.int64)
-    if "returned" in arrays[0]:
-        returned = np.concatenate([one["returned"] for one in arrays])
-    else:
-        returned = np.empty(neighbour.shape, np.bool)
-        bounds = shared_bounds(job)
-        mark_returned(neighbour, weight, first, (bounds.reach, bounds.last), returned)
-    picked = np.empty(neighbour.shape, np.bool)
-    pick_edges(neighbour, returned, first, job.request.mode == "mutual", picked)
-    source = np.repeat(np.arange(first, last), picked.sum(axis=1))
-    return write_edges(job, name, iter([(source, neighbour[picked], weight[picked])]))
+    return write_edges(job, name, _listed_edges(job, first, last))
 
 
-def _lists(job: Job, first: int, last: int) -> Iterator[dict[str, NDArray[Any]]]:
-    """The lists of some vectors, span by span."""
+def _listed_edges(job: Job, first: int, last: int) -> Iterator[tuple[NDArray[Any], ...]]:
+    """The edges of lists, some vectors at a time."""
+    ids, mutual = ids_of(job.nodes), job.request.mode == "mutual"
     for number, (start, stop) in enumerate(job.spans):
-        if start < last and first < stop:
-            found = read_bundle(job.folder, bundle("lists", number))
-            yield {key: array[max(0, first - start) : last - start] for key, array in found.items()}
+        if start >= last or first >= stop:
+            continue
+        arrays = read_bundle(job.folder, bundle("lists", number))
+        for low, high in _batches(max(first, start), min(last, stop), max(1, job.kept // job.request.k)):
+            some = slice(low - start, high - start)
+            neighbour, weight = arrays["neighbour"][some].astype(np.int64), arrays["weight"][some]
+            returned, picked = np.empty(weight.shape, np.bool), np.empty(weight.shape, np.bool)
+            if "returned" in arrays:
+                returned = arrays["returned"][some]
+            else:
+                bounds = shared_bounds(job)
+                mark_returned(neighbour, weight, low, (bounds.reach, bounds.last), returned)
+            pick_edges(neighbour, returned, low, mutual, picked)
+            source = np.repeat(np.arange(low, high, dtype=ids), picked.sum(axis=1))
+            yield source, neighbour[picked], weight[picked]
 
 
 def shared_bounds(job: Job) -> Bounds:
     """How far all lists reach, read once in a process; those of one graph are kept."""
     with _reading:
-        if job.url not in _bounds:
+        if job.token not in _bounds:
             _bounds.clear()
-            parts = [read_bundle(job.folder, bundle("reach", number)) for number in range(len(job.spans))]
+            names = [bundle("lists", number) for number in range(len(job.spans))]
+            parts = [read_bundle(job.folder, name, "reach", "last") for name in names]
             reach, last = (np.concatenate([part[key] for part in parts]) for key in ("reach", "last"))
-            _bounds[job.url] = Bounds(reach, last)
-        return _bounds[job.url]
+            _bounds[job.token] = Bounds(reach, last)
+        return _bounds[job.token]
 
 
-def forget(url: str) -> None:
+def forget(token: str) -> None:
     """Let go of what is kept of a graph."""
-    forget_tree(url)
+    forget_tree(token)
     with _reading:
-        _bounds.pop(url, None)
+        _bounds.pop(token, None)
 
 
 def write_edges(job: Job, name: str, parts: Iterator[tuple[NDArray[Any], ...]]) -> Written:
     """Write edges in row groups; similarities get their sign back, and those below 0 no edge."""
     ids, count = ids_of(job.nodes), [0, 0]
 
-    def groups() -> Iterator[Sequence[NDArray[Any]]]:
-        for part in parts:
-            source, target, weight = part
-            if job.request.metric.similarity:
-                kept = weight <= 0
-                count[1] += len(weight) - int(np.count_nonzero(kept))
-                source, target, weight = source[kept], target[kept], 0.0 - weight[kept]
-            count[0] += len(source)
-            for at in range(0, len(source), GROUP_EDGES):
-                some = slice(at, at + GROUP_EDGES)
-                yield source[some].astype(ids), target[some].astype(ids), weight[some]
-        if not count[0]:
-            yield np.empty(0, ids), np.empty(0, ids), np.empty(0)
+    def kept() -> Iterator[tuple[NDArray[Any], ...]]:
+        for source, target, weight in parts:
+            near = slice(None) if not job.request.metric.similarity else weight <= 0
+            part = source[near], target[near], 0.0 - weight[near] if job.request.metric.similarity else weight
+            count[0] += len(part[0])
+            count[1] += len(source) - len(part[0])
+            yield part
 
-    NewFolder(job.folder, job.nodes).write(name, groups())
+    groups = row_groups(kept(), (ids, ids, np.dtype(np.float64)), GROUP_EDGES)
+    first = next(groups, (np.empty(0, ids), np.empty(0, ids), np.empty(0)))  # a file may hold no edge
+    NewFolder(job.folder, job.nodes).write(name, chain((first,), groups))
     return Written(*count)
 
 
@@ -320,7 +322,7 @@ def find_near(job: Job, number: int) -> None:
 def _near(job: Job, first: int, last: int) -> Iterator[Near]:
     """The near ones after each of some vectors, piece by piece; rows are counted from the first."""
     if job.tree:
-        tree = shared_tree(job.source, job.request.metric, job.url)
+        tree = shared_tree(job.source, job.request.metric, job.token)
         yield from tree_near(tree, job.request.metric, job.request.eps, (first, last), job.kept)
         return
     eps = -job.request.eps if job.request.metric.similarity else job.request.eps
@@ -352,20 +354,22 @@ def write_near(job: Job, name: str, first: int, last: int) -> Written:
 
 
 def _kept_or_found(job: Job, first: int, last: int) -> Iterator[tuple[NDArray[Any], ...]]:
-    """Edges to the near ones, as they were kept, or found again."""
+    """Edges to the near ones, as they were kept, or found again, as many at a time as may be kept."""
+    ids = ids_of(job.nodes)
     for number, (start, stop) in enumerate(job.spans):
         if start >= last or first >= stop:
             continue
         low, high = max(first, start), min(last, stop)
         arrays = read_bundle(job.folder, bundle("near", number))
-        if "other" not in arrays:
-            row, other, weight = _in_order(list(_near(job, low, high)))
-            yield row.astype(np.int64) + low, other, weight
+        count = arrays["count"][low - start : high - start]
+        if "other" in arrays:
+            ends = np.append(0, np.cumsum(arrays["count"]))
+            part = slice(ends[low - start], ends[high - start])
+            yield np.repeat(np.arange(low, high, dtype=ids), count), arrays["other"][part], arrays["weight"][part]
             continue
-        ends = np.append(0, np.cumsum(arrays["count"]))
-        part = slice(ends[low - start], ends[high - start])
-        source = np.repeat(np.arange(low, high), arrays["count"][low - start : high - start])
-        yield source, arrays["other"][part], arrays["weight"][part]
+        for begin, end in steps_of(count, job.kept):
+            row, other, weight = _in_order(list(_near(job, low + begin, low + end)))
+            yield row + ids.type(low + begin), other, weight
 
 
 def write_all(job: Job, name: str, first: int, last: int) -> Written:
@@ -374,23 +378,25 @@ def write_all(job: Job, name: str, first: int, last: int) -> Written:
 
 
 def _all_later(job: Job, first: int, last: int) -> Iterator[tuple[NDArray[Any], ...]]:
-    """All pairs of some vectors and those after each of them."""
-    metric = job.request.metric
-    own = as_points(job.source.read(first, last), metric)
+    """All pairs of some vectors and those after each of them, as many at a time as may be kept."""
+    metric, ids = job.request.metric, ids_of(job.nodes)
     counts = job.nodes - 1 - np.arange(first, last)
-    begin = np.cumsum(counts) - counts
-    source = np.repeat(np.arange(first, last), counts)
-    target = np.arange(len(source)) - np.repeat(begin, counts) + source + 1
-    weight = np.empty(len(source))
-    for start, stop in _batches(first, job.nodes, job.others):
-        others = as_points(job.source.read(start, stop), metric)
-        weigh_later(own, others, (first, start, stop), begin, metric.code, weight)
-    yield source, target, weight
+    for low, high in steps_of(counts, job.kept):
+        own = as_points(job.source.read(first + low, first + high), metric)
+        count = counts[low:high]
+        begin = np.cumsum(count) - count
+        weight = np.empty(int(count.sum()))
+        for start, stop in _batches(first + low, job.nodes, job.others):
+            others = as_points(job.source.read(start, stop), metric)
+            weigh_later(own, others, (first + low, start, stop), begin, metric.code, weight)
+        target = np.arange(len(weight), dtype=ids)
+        target -= np.repeat((begin - np.arange(first + low, first + high) - 1).astype(ids), count)
+        yield np.repeat(np.arange(first + low, first + high, dtype=ids), count), target, weight
 
 
 def find_components(url: str, nodes: int) -> tuple[int, int]:
     """How many components a graph has, and how many nodes the largest."""
-    source, parent = open_edges(url), new_parents(nodes)
+    source, parent = open_edges(url, complete=False), new_parents(nodes)
     for unit in source.units(BATCH_ROWS):
         for columns, _ in source.read(unit):
             join_ends(columns["source"], columns["target"], parent)

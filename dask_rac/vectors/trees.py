@@ -24,6 +24,7 @@ from dask_rac.vectors.search import Found, Near, as_points
 TREE_BYTES = 40  # a vector, beside its coordinates
 SURE = 1 - 1e-9  # what rounding may change of a distance, and more
 BALLS = 4096  # asked for at a time
+TREE_PAIRS = 3  # what a pair takes while it is found, against what it takes when it is kept
 
 _trees: dict[str, Tree] = {}
 _building = threading.Lock()
@@ -78,7 +79,7 @@ def tree_search(tree: Tree, metric: Metric, start: int, stop: int, k: int) -> Fo
         if not len(left):
             break
     copies = found.weight[left, -1] == 0
-    _settle_copies(tree, rows, left[copies], found)
+    _settle_copies(tree, metric, rows, left[copies], found)
     _ask_balls(tree, metric, rows, left[~copies], found)
     back = np.argsort(rows)
     return Found(found.count[back], found.neighbour[back], found.weight[back])
@@ -119,14 +120,14 @@ def _rank(
     found.count[which], found.neighbour[which], found.weight[which] = out
 
 
-def _settle_copies(tree: Tree, rows: NDArray[np.int64], which: NDArray[np.int64], found: Found) -> None:
+def _settle_copies(tree: Tree, metric: Metric, rows: NDArray[np.int64], which: NDArray[np.int64], found: Found) -> None:
     """The neighbours of vectors with more than k copies: the smallest ids among these, at distance 0."""
     if not len(which):
         return
     k = found.neighbour.shape[1]
     places, group = np.unique(tree.tree.data[rows[which]], axis=0, return_inverse=True)
     firsts = np.empty((len(places), k + 1), np.int64)
-    for number, same in enumerate(tree.tree.query_ball_point(places, 0.0)):
+    for number, same in enumerate(tree.tree.query_ball_point(places, 0.0, p=_p(metric))):
         ids = np.asarray(same, np.int64)
         firsts[number] = np.sort(np.partition(ids, k)[: k + 1])
     candidates = firsts[group.ravel()]
@@ -154,7 +155,7 @@ def tree_near(tree: Tree, metric: Metric, eps: float, span: tuple[int, int], mos
     start, stop = span
     few = cKDTree(tree.tree.data[start:stop], balanced_tree=False, compact_nodes=False)
     count = int(few.count_neighbors(tree.tree, radius, p=_p(metric)))
-    step = max(1, (stop - start) * most // max(count, 1))
+    step = max(1, (stop - start) * most // max(TREE_PAIRS * count, 1))
     for first in range(start, stop, step):
         some = few if step >= stop - start else cKDTree(tree.tree.data[first : min(first + step, stop)])
         met = some.sparse_distance_matrix(tree.tree, radius, p=_p(metric), output_type="ndarray")
