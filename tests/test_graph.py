@@ -33,7 +33,7 @@ from sklearn.metrics.cluster import contingency_matrix
 from sklearn.neighbors import NearestNeighbors, radius_neighbors_graph
 
 import dask_rac
-from dask_rac.vectors import build, check, plan, search, tasks
+from dask_rac.vectors import check, job, neighbours, plan, search, stages
 from tests.effort import examples
 
 Weights = NDArray[np.float64]
@@ -77,8 +77,9 @@ def computed(way: Way) -> Iterator[None]:
     constants: list[tuple[Any, dict[str, Any]]] = [
         (plan, {"TREE_LIMITS": ((float("inf"), 10**9 if way.tree else 0),), "NEAR_ROWS": way.near_rows}),
         (plan, {"MOST_ROWS": way.most_rows, "LEAST_ROWS": 1, "WORTH_A_TASK": min(2_048, way.most_rows)}),
-        (build, {"FILE_EDGES": way.file_edges, "KEPT_BYTES": way.kept_bytes}),
-        (tasks, {"GROUP_EDGES": way.group_edges, "FLOODED": way.flooded}),
+        (stages, {"FILE_EDGES": way.file_edges, "KEPT_BYTES": way.kept_bytes}),
+        (job, {"GROUP_EDGES": way.group_edges}),
+        (neighbours, {"FLOODED": way.flooded}),
         (search, {"TILE_ROWS": way.tile[0], "TILE_COLUMNS": way.tile[1], "SPARSE_TILE": way.sparse_tile}),
         (check, {"SINGLE": (np.inf, np.inf)} if way.double else {}),
         (check, {} if way.whole else {"MOST_WHOLE": 0.0}),

@@ -31,7 +31,7 @@ from hypothesis import given
 import dask_rac
 from dask_rac.errors import DamagedStoreError, InputError, ResourceError, StoreError, StoreInUseError
 from dask_rac.store.files import Folder
-from dask_rac.vectors import build, tasks
+from dask_rac.vectors import balls, job, neighbours, stages
 from tests import crash
 from tests.effort import examples
 from tests.test_graph import Way, computed, drawn, quiet, ways, written
@@ -234,8 +234,9 @@ def counted() -> Iterator[Counter[tuple[Any, ...]]]:
 
     with ExitStack() as stack:
         for name in TASKS:
-            stack.enter_context(mock.patch.object(tasks, name, watched(getattr(tasks, name))))
-        stack.enter_context(mock.patch.object(build, "write_file", watched(build.write_file)))
+            module = balls if hasattr(balls, name) else neighbours
+            stack.enter_context(mock.patch.object(module, name, watched(getattr(module, name))))
+        stack.enter_context(mock.patch.object(stages, "write_file", watched(job.write_file)))
         yield count
 
 

@@ -21,9 +21,10 @@ from dask_rac.errors import InputError
 from dask_rac.progress import watcher
 from dask_rac.store.edges import open_edges, read_edges
 from dask_rac.store.files import Folder
-from dask_rac.vectors.build import GraphFacts, Options, build, read_facts, refuse_other
+from dask_rac.vectors.build import build, read_facts, refuse_other
 from dask_rac.vectors.metrics import checked_metric
 from dask_rac.vectors.plan import Request
+from dask_rac.vectors.stages import GraphFacts, Options
 from dask_rac.workers import chosen
 
 __all__ = ["complete_graph", "eps_graph", "knn_graph"]
