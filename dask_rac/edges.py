@@ -26,7 +26,7 @@ from dask_rac.errors import InputError, Where, plain_row, refuse_nulls
 from dask_rac.kernels import ingest
 from dask_rac.kernels.arrays import Rows
 from dask_rac.shard import Team
-from dask_rac.store.edges import Columns, is_table, open_edges, read_edges, table_edges
+from dask_rac.store.edges import VECTORS, Columns, is_table, open_edges, read_edges, table_edges
 
 BYTES_A_NODE = 96  # what a run keeps for each node, edges apart
 
@@ -80,6 +80,8 @@ def _read_columns(edges: Any) -> tuple[Columns, Where]:
         return _frame_columns(edges), plain_row
     if isinstance(edges, tuple) and len(edges) == len(EDGE_COLUMNS) and not any(isinstance(c, tuple) for c in edges):
         return {name: _array(column, name) for name, column in zip(EDGE_COLUMNS, edges, strict=True)}, plain_row
+    if isinstance(edges, np.ndarray) and edges.ndim == 2 and edges.shape[0] != edges.shape[1]:
+        raise InputError(f"an array of shape {edges.shape} is no graph: if its rows are {VECTORS}")
     kind = f"{type(edges).__module__}.{type(edges).__qualname__}".removeprefix("builtins.")
     raise InputError(
         f"edges cannot be a {kind}: give a scipy sparse matrix, a pandas or Dask DataFrame or Arrow table with columns "

@@ -234,6 +234,8 @@ def changed(column: str, row: int, value: Any) -> pd.DataFrame:
         ),
         (dd.from_pandas(frame().drop(columns="target"), npartitions=2), "no column 'target': it needs"),
         (np.eye(3), "edges cannot be a numpy.ndarray: give a scipy sparse matrix"),
+        (np.zeros((5, 3)), r"shape \(5, 3\) is no graph: if its rows are vectors, make a graph .* graph=dict\(k=15\)"),
+        ("vectors.npy", r"vectors\.npy holds no edges: if these are vectors, make a graph of them first"),
         (sp.csr_array((2, 3)), r"shape \(2, 3\) is no graph: it must be square"),
         (
             sp.csr_array([[0.0, 1.0, 2.0], [1.0, 0.0, 3.0], [2.0, 4.0, 0.0]]),

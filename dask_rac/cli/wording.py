@@ -28,6 +28,7 @@ PHRASES = {
     "to_scipy(join=True)": "--join",
     "with cut()": "with `dask-rac cut`",
     "verify(edges)": "--edges",
+    "with graph=dict(k=15) or knn_graph": "with `dask-rac graph knn`",
 }
 """What no rule turns into an option."""
 

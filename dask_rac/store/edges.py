@@ -23,6 +23,8 @@ from dask_rac.store.ranges import opened
 from dask_rac.store.urls import explained, is_local, locate
 
 PARQUET_ENDINGS = (".parquet", ".parq", ".pq")
+VECTOR_ENDINGS = (".npy", ".npz", ".fvecs", ".bvecs")
+VECTORS = "vectors, make a graph of them first, with graph=dict(k=15) or knn_graph"
 BATCH_ROWS = 1_000_000
 NODES = b"dask_rac.nodes"  # how many there are, in the metadata of Parquet
 INCOMPLETE = "_incomplete"  # lies in a folder on an object store until all its files are there
@@ -196,6 +198,8 @@ def open_edges(path: str | PathLike[str], complete: bool = True) -> EdgeSource:
         raise InputError("edges='' is no path: give the path of a Parquet file or folder, or of a Zarr group")
     if name.endswith(TEXT_ENDINGS):
         raise InputError(f"{name} is text, not Parquet: dask_rac.ingest({name!r}, 'edges') makes edges of it")
+    if name.endswith(VECTOR_ENDINGS):
+        raise InputError(f"{name} holds no edges: if these are {VECTORS}")
     filesystem, root = locate(name)
     found = _listed(name, filesystem, root)
     if complete and f"{root}/{INCOMPLETE}" in found:
