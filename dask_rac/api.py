@@ -125,7 +125,7 @@ def cluster(
     graph : dict, optional
         Which edges the vectors are to have: the arguments of `knn_graph`, such as `dict(k=15, metric="cosine")`, of
         `eps_graph`, `dict(eps=0.5)`, or of `complete_graph`, `dict(kind="complete")`. With `store=` they stay in a
-        folder beside it, `store` with `.edges` after it; stopped before they are there, the same call goes on.
+        folder beside it, `store` with `.graph` after it; stopped before they are there, the same call goes on.
     store : path or URL, optional
         A new folder for the run: its state after each round, its merges, its statistics. `edges` may then also be a
         Dask DataFrame or the path of a Parquet dataset or Zarr group larger than memory.
@@ -158,7 +158,7 @@ def cluster(
             raise InputError(f"{name}= is for runs through the disk: give store= as well, or leave it out")
     if graph is not None:
         edges = _edges_of(edges, request_of(graph, weights), store, (setting("memory", memory), client, progress))
-    n_nodes = told_nodes(edges) if n_nodes is None else n_nodes
+    n_nodes = told_nodes(edges, weights) if n_nodes is None else n_nodes
     if store is not None:
         options = RunOptions(n_nodes, setting("memory", memory), setting("shards", shards), client, store)
         with watcher(progress) as report:
@@ -189,7 +189,7 @@ def _edges_of(
         if store is None:
             return told(*memory_graph(vectors, *asked, (memory, client, report)))
         refuse_taken(Folder(store))
-        edges = f"{Folder(store).url}.edges"
+        edges = f"{Folder(store).url}.graph"
         stored_graph(vectors, *asked, edges, (memory, client, report))
     return edges
 

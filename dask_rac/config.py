@@ -176,6 +176,13 @@ def check_whole(name: str, value: object, least: int, most: int | None = None) -
         raise InputError(f"{name}={value!r} is not a whole number, {least} {upper}")
 
 
+def check_kind(known: str | None, weights: str) -> None:
+    """Raise if weights are known to be what they are not taken for."""
+    if known is not None and known != weights:
+        plural = "similarities" if known == "similarity" else "distances"
+        raise InputError(f"weights={weights!r}, and these edges have {plural}: set weights={known!r}")
+
+
 def check_word(name: str, value: object, known: tuple[str, ...], also: str = "") -> None:
     """Raise unless `value` is one of the known words."""
     if not isinstance(value, str) or value not in known:

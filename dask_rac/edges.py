@@ -21,7 +21,7 @@ from dask_rac.checks import (
     describe_conflict,
     duplicates_policy,
 )
-from dask_rac.config import EDGE_COLUMNS, Settings, id_dtype
+from dask_rac.config import EDGE_COLUMNS, Settings, check_kind, id_dtype
 from dask_rac.errors import InputError, Where, plain_row, refuse_nulls
 from dask_rac.kernels import ingest
 from dask_rac.kernels.arrays import Rows
@@ -56,16 +56,20 @@ def load_graph(edges: Any, n_nodes: int | None, settings: Settings, team: Team, 
         return _load_matrix(edges, n_nodes, settings, team, memory)
     if isinstance(edges, str | PathLike):
         source = open_edges(edges)
+        check_kind(source.kind, settings.weights)
         n_nodes = source.nodes if n_nodes is None else n_nodes
         return _load_columns(*read_edges(source), n_nodes, settings, team, memory)
     columns, where = _read_columns(edges)
     return _load_columns(columns, where, n_nodes, settings, team, memory)
 
 
-def told_nodes(edges: Any) -> int | None:
-    """How many nodes a DataFrame says there are, as those do that were made of vectors."""
+def told_nodes(edges: Any, weights: str) -> int | None:
+    """How many nodes a DataFrame says there are, as those do that were made of vectors; it may tell of weights, too."""
     known = getattr(edges, "attrs", None)
-    nodes = known.get("n_nodes") if isinstance(known, dict) else None
+    if not isinstance(known, dict):
+        return None
+    check_kind(known.get("weights"), weights)
+    nodes = known.get("n_nodes")
     return nodes if isinstance(nodes, int) and nodes >= 0 else None
 
 

@@ -21,6 +21,7 @@ from typing import Any, Literal
 from dask_rac import __version__
 from dask_rac.actions import CHECKS, DOES
 from dask_rac.clusters import check_spec, connected
+from dask_rac.config import check_kind
 from dask_rac.defaults import setting
 from dask_rac.errors import InputError
 from dask_rac.forecast import Forecast, forecast
@@ -29,6 +30,7 @@ from dask_rac.schema import STEPS
 from dask_rac.store.files import Folder
 from dask_rac.store.manifest import HEADER
 from dask_rac.store.urls import locate
+from dask_rac.vectors.metrics import checked_metric
 
 Action = Literal["do", "resume", "skip", "again", "refuse"]
 Tell = Callable[[str], None]
@@ -79,10 +81,13 @@ class Runner:
         """Raise if any step is told what it cannot do; nothing has started then."""
         for spec in {self._place(step) for step in self.recipe.steps}:
             check_spec(spec, self._base, self._tls)
+        graphs = {step.name: step.given["metric"] for step in self.recipe.steps if step.do == "graph"}
         for step in self.recipe.steps:
             try:
                 if step.do in CHECKS:
                     CHECKS[step.do](step.given)
+                if step.do == "cluster" and step.parent in graphs:
+                    check_kind(checked_metric(graphs[step.parent]).weights, step.given["weights"])
             except InputError as error:
                 raise InputError(f"{self.recipe.path}, line {step.line}: step {step.name!r}: {error}") from error
 

@@ -17,7 +17,7 @@ import numpy as np
 from dask_rac import driver
 from dask_rac.checks import check_missing, describe_conflict
 from dask_rac.clustering import StoredClustering
-from dask_rac.config import Event, Progress, Settings
+from dask_rac.config import Event, Progress, Settings, check_kind
 from dask_rac.edges import Graph, load_graph, require_columns
 from dask_rac.errors import DamagedStoreError, InputError, ResourceError, StoppedError, StoreError
 from dask_rac.graphs import forest_graph, round_graph, scan_graph, spool_graph
@@ -79,8 +79,9 @@ def stored_cluster(edges: Any, settings: Settings, options: RunOptions, report: 
     store, scheduler = Folder(options.store), chosen(options.client)
     budget = scheduler.budget(options.memory)
     source = open_edges(edges) if isinstance(edges, str | PathLike) else None
-    if source is not None and options.n_nodes is None:
-        options = replace(options, n_nodes=source.nodes)
+    if source is not None:
+        check_kind(source.kind, settings.weights)
+        options = options if options.n_nodes is not None else replace(options, n_nodes=source.nodes)
     report(Event("compile"))
     driver.compile_kernels("int32")
     given = source or _open_input(edges, options.n_nodes, settings)

@@ -63,7 +63,7 @@ def test_on_workers(vectors: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["knn", "--k", "400"], "--k 400 is too large: vectors.npy has 400 vectors"),
+        (["knn", "--k", "400"], "--k 400 is too large: there are 400 vectors in vectors.npy"),
         (["knn", "--metric", "hamming"], "--metric hamming is unknown: use one of 'euclidean'"),
         (["knn", "--mode", "both"], "--mode both is unknown"),
         (["eps", "--eps", "-1"], "--eps -1.0 is not a finite number"),

@@ -372,13 +372,14 @@ def test_left_of_another_graph(number: int, folder: Path) -> None:
     one.make(store)
 
 
-def test_finished_stores_are_refused(wanted: Wanted, folder: Path) -> None:
+def test_finished_stores_are_given_again_or_refused(wanted: Wanted, folder: Path) -> None:
     wanted.make(folder / "edges")
     before = contents(folder)
-    for again in (wanted, replace(wanted, vectors=wanted.vectors * 2)):
-        with pytest.raises(InputError, match=r"edges exists and is not empty: delete it or give another path"):
-            again.make(folder / "edges")
-        assert contents(folder) == before
+    wanted.make(folder / "edges")
+    assert contents(folder) == before
+    with pytest.raises(InputError, match=r"edges is another graph's \(the vectors are others\): delete it"):
+        replace(wanted, vectors=wanted.vectors * 2).make(folder / "edges")
+    assert contents(folder) == before
 
 
 def test_folders_of_others_are_refused(folder: Path) -> None:
@@ -447,12 +448,17 @@ REFUSALS: dict[str, tuple[Any, Any, dict[str, Any], str]] = {
         dask_rac.knn_graph,
         zero_row(),
         {"metric": "cosine"},
-        r"row 11 is all zeros, and has no direction: drop it",
+        r"row 11 is all zeros and has no direction: drop it",
     ),
     "sparse zero": (dask_rac.eps_graph, zero_row(sp.csr_array), {"eps": 1, "metric": "cosine"}, "row 11 is all zeros"),
     "large": (dask_rac.knn_graph, bad(1e200), {}, r"row 17 has 1e\+200 in dimension 2, .*: scale the vectors"),
     "k too large": (dask_rac.knn_graph, VECTORS, {"k": 60}, r"k=60 is too large: .* 60 vectors.* set k=59 or less"),
-    "k of one": (dask_rac.knn_graph, np.ones((1, 2)), {"k": 1}, r"k=1 is too large"),
+    "k of one": (
+        dask_rac.knn_graph,
+        np.ones((1, 2)),
+        {"k": 1},
+        r"there is one vector in the vectors, and it has no neighbours",
+    ),
     "k 0": (dask_rac.knn_graph, VECTORS, {"k": 0}, r"k=0 is not a whole number, 1 or more"),
     "k True": (dask_rac.knn_graph, VECTORS, {"k": True}, r"k=True is not a whole number"),
     "k 2.5": (dask_rac.knn_graph, VECTORS, {"k": 2.5}, r"k=2.5 is not a whole number"),
@@ -517,8 +523,8 @@ def test_refused_where_the_disk_is_too_small(name: str, folder: Path) -> None:
 def test_balls_are_refused_once_they_are_counted(name: str, folder: Path) -> None:
     events: list[Any] = []
     one = GRAPHS[name]
-    total = len(one.make(folder / "expected"))
-    text = rf"{total:,} edges take .* of disk.*or use a smaller eps"
+    one.make(folder / "expected")
+    text = r"at least \d+ edges take .* of disk.*or use a smaller eps"
     with small_disk(), pytest.raises(ResourceError, match=text):
         one.make(folder / "edges", progress=events.append)
     assert "neighbours" in {event.stage for event in events}

@@ -18,10 +18,13 @@ from numpy.typing import NDArray
 
 from dask_rac.config import EDGE_COLUMNS, size_text
 from dask_rac.errors import InputError, ResourceError
-from dask_rac.store.edges import INCOMPLETE, NODES
+from dask_rac.store.edges import INCOMPLETE, KIND, NODES
 from dask_rac.store.files import UNFINISHED, Folder
 
 GROUP_OVERHEAD = 16_384  # bytes, more than the headers and statistics of a row group
+
+
+Metadata = dict[bytes | str, bytes | str] | None
 
 
 @dataclass(frozen=True)
@@ -31,24 +34,32 @@ class NewFolder:
     folder: Folder
     nodes: int | None = None
     """How many there are, where edges may not tell."""
+    weights: str | None = None
+    """Whether they are distances or similarities, where that is known."""
 
     def write(self, file: str, groups: Iterable[Sequence[NDArray[Any]]]) -> None:
         """Write a file, a row group for each three columns; when the next are asked for, they may be written over."""
         if self.folder.local:
-            _write_groups(self.folder.at(file + UNFINISHED), groups, self.nodes)
+            _write_groups(self.folder.at(file + UNFINISHED), groups, self._metadata)
             os.replace(self.folder.at(file + UNFINISHED), self.folder.at(file))
         else:
             buffer = pa.BufferOutputStream()
-            _write_groups(buffer, groups, self.nodes)
+            _write_groups(buffer, groups, self._metadata)
             self.folder.write(file, buffer.getvalue().to_pybytes())
 
+    @property
+    def _metadata(self) -> Metadata:
+        """What files say beside their edges."""
+        known = {NODES: self.nodes, KIND: self.weights}
+        return {name: str(value).encode() for name, value in known.items() if value is not None} or None
 
-def _write_groups(where: Any, groups: Iterable[Sequence[NDArray[Any]]], nodes: int | None) -> None:
+
+def _write_groups(where: Any, groups: Iterable[Sequence[NDArray[Any]]], metadata: Metadata) -> None:
     """Write row groups as they come."""
     writer: pq.ParquetWriter | None = None
     try:
         for columns in groups:
-            table = _to_table(columns, nodes)
+            table = _to_table(columns, metadata)
             writer = writer or pq.ParquetWriter(
                 where, table.schema, compression="none", use_dictionary=False, write_page_checksum=True
             )
@@ -181,9 +192,8 @@ def _refuse_small(path: str, size: int) -> None:
         )
 
 
-def _to_table(columns: Sequence[NDArray[Any]], nodes: int | None) -> pa.Table:
-    """Three columns without nulls, not copied; with the number of nodes, where it is known."""
-    known: dict[bytes | str, bytes | str] | None = None if nodes is None else {NODES: str(nodes).encode()}
+def _to_table(columns: Sequence[NDArray[Any]], metadata: Metadata) -> pa.Table:
+    """Three columns without nulls, not copied."""
     arrays = [pa.array(column) for column in columns]
     fields = [pa.field(name, array.type, nullable=False) for name, array in zip(EDGE_COLUMNS, arrays, strict=True)]
-    return pa.Table.from_arrays(arrays, schema=pa.schema(fields, metadata=known))
+    return pa.Table.from_arrays(arrays, schema=pa.schema(fields, metadata=metadata))

@@ -27,6 +27,7 @@ VECTOR_ENDINGS = (".npy", ".npz", ".fvecs", ".bvecs")
 VECTORS = "vectors, make a graph of them first, with graph=dict(k=15) or knn_graph"
 BATCH_ROWS = 1_000_000
 NODES = b"dask_rac.nodes"  # how many there are, in the metadata of Parquet
+KIND = b"dask_rac.weights"  # distance or similarity, there as well
 INCOMPLETE = "_incomplete"  # lies in a folder on an object store until all its files are there
 FOOTERS = 16  # read at a time from an object store, and kept by each process
 
@@ -50,6 +51,8 @@ class EdgeFile:
     """The largest id, where the file says so."""
     nodes: int | None = None
     """How many there are, where the file says so: some may have no edge."""
+    kind: str | None = None
+    """Whether weights are distances or similarities, where the file says so."""
 
 
 @dataclass(frozen=True)
@@ -101,6 +104,11 @@ class EdgeSource:
     def nodes(self) -> int | None:
         """How many there are, where files say so: some may have no edge."""
         return max((file.nodes for file in self.files if file.nodes is not None), default=None)
+
+    @property
+    def kind(self) -> str | None:
+        """Whether weights are distances or similarities, where files say so."""
+        return next((file.kind for file in self.files if file.kind is not None), None)
 
     @property
     def fingerprint(self) -> str:
@@ -196,11 +204,11 @@ def open_edges(path: str | PathLike[str], complete: bool = True) -> EdgeSource:
     name = fspath(path)
     if not name:
         raise InputError("edges='' is no path: give the path of a Parquet file or folder, or of a Zarr group")
-    if name.endswith(TEXT_ENDINGS):
+    filesystem, root = locate(name)
+    if name.endswith(TEXT_ENDINGS) and not filesystem.isdir(root):
         raise InputError(f"{name} is text, not Parquet: dask_rac.ingest({name!r}, 'edges') makes edges of it")
     if name.endswith(VECTOR_ENDINGS):
         raise InputError(f"{name} holds no edges: if these are {VECTORS}")
-    filesystem, root = locate(name)
     found = _listed(name, filesystem, root)
     if complete and f"{root}/{INCOMPLETE}" in found:
         raise InputError(
@@ -285,7 +293,9 @@ def _parquet_file(url: str, path: str, info: dict[str, Any]) -> EdgeFile:
     weight = "float32" if pa.types.is_float32(kind) else "float64"
     told = (schema.metadata or {}).get(NODES, b"")
     nodes = int(told) if told.isdigit() else None
-    return EdgeFile(path, metadata.num_rows, groups, weight, _stamp(info), int(info["size"]), _top_id(metadata), nodes)
+    known = (schema.metadata or {}).get(KIND)
+    facts = _stamp(info), int(info["size"]), _top_id(metadata), nodes, None if known is None else known.decode()
+    return EdgeFile(path, metadata.num_rows, groups, weight, *facts)
 
 
 def _zarr_file(name: str, root: str, files: dict[str, Any]) -> EdgeFile:

@@ -134,6 +134,8 @@ def open_frame(frame: pd.DataFrame, columns: Sequence[str] | None) -> ArraySourc
     kinds = [getattr(kind, "numpy_dtype", kind) for kind in frame.dtypes]
     what = [f"column {name!r} of {NAME}" for name in frame.columns]
     hint = "" if columns is not None else "; or choose others with columns="
+    if len(kinds) == 1 and str(kinds[0]) == "object":
+        hint = f"; if these are lists, give numpy.stack(frame[{frame.columns[0]!r}])"
     try:
         dtype = widest([checked_dtype(kind, name) for kind, name in zip(kinds, what, strict=True)])
     except InputError as error:

@@ -27,6 +27,9 @@ BUFFER = 2**20  # bytes asked for at a time, of each column
 FOOTERS = 64  # kept by each process
 AT_ONCE = 16  # footers asked of an object store
 
+PANDAS_INDEX = "__index_level_"  # begins the name of a column that pandas made of an index
+SHOWN = 8  # columns that a message lists
+
 
 @dataclass(frozen=True, kw_only=True)
 class ParquetPart(Part):
@@ -140,16 +143,19 @@ def _facts(url: str, path: str, info: dict[str, Any], shown: str) -> tuple[Parqu
 
 def _only_columns(schema: pa.Schema, shown: str) -> tuple[str, ...]:
     """The columns that can only be the vectors: one of lists, or all."""
-    lists = [field.name for field in schema if _values(field.type) in KINDS and field.type not in KINDS]
-    numbers = [field.name for field in schema if field.type in KINDS]
+    fields = [field for field in schema if not field.name.startswith(PANDAS_INDEX)]
+    lists = [field.name for field in fields if _values(field.type) in KINDS and field.type not in KINDS]
+    numbers = [field.name for field in fields if field.type in KINDS]
     if len(lists) == 1 and not numbers:
         return (lists[0],)
-    if numbers and len(numbers) == len(schema.names):
+    if numbers and len(numbers) == len(fields):
         return tuple(numbers)
-    listed = ", ".join(f"{field.name} ({field.type})" for field in schema)
+    others = sorted(fields, key=lambda field: field.name in numbers)  # what is no number first
+    listed = ", ".join(f"{field.name} ({field.type})" for field in others[:SHOWN])
+    more = f" and {len(others) - SHOWN} more" if len(others) > SHOWN else ""
     raise InputError(
-        f"{shown} does not tell which of its columns are the vectors: {listed or 'it has none'}; choose one of lists, "
-        f"or one for each dimension, of {', '.join(sorted(KINDS.values()))}, with columns="
+        f"{shown} does not tell which of its {len(fields)} columns are the vectors: choose one of lists, or one a "
+        f"dimension, of {', '.join(sorted(KINDS.values()))}, with columns=; there are {listed or 'none'}{more}"
     )
 
 

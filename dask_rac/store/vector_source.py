@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from hashlib import sha256
@@ -156,14 +157,28 @@ def stamp(info: dict[str, Any]) -> str:
     return str(known.timestamp() if isinstance(known, datetime) else known)  # a listing has the one, a file the other
 
 
+def in_order(paths: Iterable[str]) -> list[str]:
+    """Files in the order of their names, numbers by their value: part.2 before part.10, as Dask reads them."""
+    return sorted(paths, key=lambda path: [int(part) if part.isdigit() else part for part in re.split(r"(\d+)", path)])
+
+
 def checked_dtype(dtype: Any, what: str) -> str:
     """The name of a dtype of values; raises if there are others."""
     name = np.dtype(dtype).name if isinstance(dtype, np.dtype) else str(dtype)
     if name not in DTYPES:
         raise InputError(
-            f'the values of {what} are {name}, not {", ".join(DTYPES[:-1])} or {DTYPES[-1]}: use astype("float32")'
+            f"the values of {what} are {name}, not {', '.join(DTYPES[:-1])} or {DTYPES[-1]}: {_cure(name)}"
         )
     return name
+
+
+def _cure(name: str) -> str:
+    """What to do with values of another dtype."""
+    if name in ("bool", "float16", "int8", "int16", "uint16"):
+        return 'use astype("float32")'
+    if name.startswith(("int", "uint", "float", "longdouble", "double")):
+        return 'use astype("float64"), or "float32" if that holds them'
+    return "make numbers of them"
 
 
 def widest(dtypes: Sequence[str]) -> str:

@@ -24,7 +24,7 @@ from dask_rac.store.urls import explained, locate
 from dask_rac.store.vector_files import FLAT_ENDINGS, open_flat
 from dask_rac.store.vector_memory import NAME, as_array, open_array, open_frame, open_matrix
 from dask_rac.store.vector_parquet import open_parquet
-from dask_rac.store.vector_source import VectorSource, check_shape, checked_dtype, stamp
+from dask_rac.store.vector_source import VectorSource, check_shape, checked_dtype, in_order, stamp
 from dask_rac.store.vector_writers import open_parts, spool_vectors, write_part, write_vectors
 from dask_rac.store.vector_zarr import ZARR_FILES, open_zarr
 
@@ -68,6 +68,8 @@ def open_vectors(vectors: Any, columns: Sequence[str] | None = None) -> VectorSo
     if zarr is not None and isinstance(vectors, zarr.Array):
         root = getattr(vectors.store, "root", None)  # of a folder on a local disk
         return open_array(vectors) if root is None else _open_path(f"{root}/{vectors.path}".rstrip("/"), None)
+    if not hasattr(vectors, "__array__") and not isinstance(vectors, list | tuple):
+        raise InputError(f"vectors cannot be a {type(vectors).__name__}: give an array, a sparse matrix, or {KNOWN}")
     return open_array(as_array(vectors))
 
 
@@ -106,7 +108,7 @@ def _open_found(name: str, columns: Sequence[str] | None) -> VectorSource:
         raise InputError(
             f"{name} is not complete: it is still being written, or left of a run that was killed; delete it then"
         )
-    parquet = sorted(file for file in found if file.endswith(PARQUET_ENDINGS))
+    parquet = in_order(file for file in found if file.endswith(PARQUET_ENDINGS))
     zarr = any(f"{root}/{file}" in found for file in ZARR_FILES)
     if parquet and not zarr:
         if any(file.endswith(".npy") for file in found):
@@ -118,7 +120,7 @@ def _open_found(name: str, columns: Sequence[str] | None) -> VectorSource:
     if root in found and root.endswith(".npz"):
         return _open_npz(name, filesystem, root, found[root])
     endings = FLAT_ENDINGS if root in found else (".npy",)
-    files = sorted(file for file in found if file.endswith(endings))
+    files = in_order(file for file in found if file.endswith(endings))
     if not files:
         raise InputError(f"{name} holds no vectors of a known form: give {KNOWN}")
     return open_flat(name, files, found)
@@ -133,8 +135,8 @@ def _open_npz(name: str, filesystem: Any, path: str, info: dict[str, Any]) -> Ve
         raise
     except (OSError, ValueError, KeyError, BadZipFile, EOFError) as error:
         raise InputError(
-            f"{name} cannot be read as a matrix of scipy.sparse.save_npz: {error}; save it so, or dense vectors with "
-            "numpy.save"
+            f"{name} holds no matrix of scipy.sparse.save_npz, or is damaged: save sparse vectors so, and dense ones "
+            "with numpy.save"
         ) from error
     return open_matrix(matrix, name, sha256(json.dumps([int(info["size"]), stamp(info)]).encode()).hexdigest())
 

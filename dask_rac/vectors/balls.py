@@ -22,8 +22,8 @@ from dask_rac.vectors.search import Near, as_points, near
 from dask_rac.vectors.trees import shared_tree, tree_near
 
 
-def find_near(job: Job, number: int) -> None:
-    """Count the near ones after each vector of a span, and keep them unless they are too many."""
+def find_near(job: Job, number: int) -> int:
+    """Count the near ones after each vector of a span, and keep them unless they are too many; gives their number."""
     first, last = job.spans[number]
     count = np.zeros(last - first, np.int64)
     parts: list[Near] | None = []
@@ -40,6 +40,7 @@ def find_near(job: Job, number: int) -> None:
         row, other, weight = _in_order(parts)
         arrays |= {"other": other.astype(ids_of(job.nodes)), "weight": weight}
     write_bundle(job.folder, bundle("near", number), arrays)
+    return int(count.sum())
 
 
 def _near(job: Job, first: int, last: int) -> Iterator[Near]:

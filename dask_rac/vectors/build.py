@@ -11,7 +11,7 @@ from __future__ import annotations
 import errno
 import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from hashlib import sha256
@@ -53,6 +53,10 @@ def build(vectors: Any, request: Request, target: Folder, options: Options, repo
         refuse_sparse(request.metric, source.name)
     check_request(request, vectors.shape[0] if source is None else source.rows, source.name if source else "the array")
     identity = _identity(request, _mark(vectors, source))
+    if (finished := read_facts(target)) is not None and (target.local or not target.exists(INCOMPLETE)):
+        _refuse_other(finished.identity, identity, target.url)
+        return finished
+    _refuse_inside(source, target)
     with _place(target) as folder, folder.locked():
         facts = read_facts(folder)
         if facts is not None:  # all was there but the name
@@ -84,12 +88,6 @@ def read_facts(folder: Folder) -> GraphFacts | None:
         raise StoreError(f"{folder.at(FACTS)} cannot be read ({error}): the folder is not as it was written") from error
 
 
-def refuse_other(vectors: Any, request: Request, columns: Sequence[str] | None, facts: GraphFacts, store: str) -> None:
-    """Raise if a finished graph is not the one that is asked for."""
-    source = None if is_dask_array(vectors) else open_vectors(vectors, columns)
-    _refuse_other(facts.identity, _identity(request, _mark(vectors, source)), store)
-
-
 def _mark(vectors: Any, source: VectorSource | None) -> str:
     """What tells vectors from others: of a Dask array, its name."""
     return str(vectors.name) if source is None else source.fingerprint
@@ -99,6 +97,14 @@ def _identity(request: Request, mark: str) -> str:
     """What tells a graph from others."""
     told = {**asdict(request), "metric": request.metric.name}
     return json.dumps([told, mark], sort_keys=True)
+
+
+def _refuse_inside(source: VectorSource | None, target: Folder) -> None:
+    """Raise if edges would be put among the files that vectors are read from."""
+    if source is not None and source.on_disk and target.local:
+        inside = os.path.realpath(target.path)
+        if inside.startswith(f"{os.path.realpath(os.path.expanduser(source.name))}/"):
+            raise InputError(f"{target.url} is in the folder of the vectors, {source.name}: give another path")
 
 
 @contextmanager
@@ -144,6 +150,7 @@ def _refuse_other(before: str, now: str, place: str) -> None:
         return
     (told, mark), (wanted, other) = json.loads(before), json.loads(now)
     differ = [name for name, value in wanted.items() if told.get(name) != value]
+    differ = ["kind"] if "kind" in differ else differ
     changed = [f"{name} was {told.get(name)!r}, is {wanted[name]!r}" for name in differ]
     if mark != other:
         changed.append("the vectors are others")

@@ -35,14 +35,18 @@ class Checked:
     """The largest squared norm."""
     largest: float
     """The largest value, signs apart."""
+    zeros: int = 0
+    """Vectors that are all zeros."""
+    zero: str = ""
+    """Where the first of them is."""
 
 
-def check_span(source: VectorSource, metric: Metric, values: int, start: int, stop: int) -> Checked:
+def check_span(source: VectorSource, values: int, start: int, stop: int) -> Checked:
     """Look at a span of vectors, about so many values at a time."""
     step = max(1, min(values, PIECE) * source.rows // max(1, source.entries))
     parts = []
     for first in range(start, stop, step):
-        parts.append(_check_rows(source, metric, first, min(first + step, stop)))
+        parts.append(_check_rows(source, first, min(first + step, stop)))
         if parts[-1].fault:
             break
     return united(parts)
@@ -57,10 +61,12 @@ def united(parts: Sequence[Checked]) -> Checked:
         all(part.whole for part in parts),
         max((part.square for part in parts), default=0.0),
         max((part.largest for part in parts), default=0.0),
+        sum(part.zeros for part in parts),
+        next((part.zero for part in parts if part.zero), ""),
     )
 
 
-def _check_rows(source: VectorSource, metric: Metric, start: int, stop: int) -> Checked:
+def _check_rows(source: VectorSource, start: int, stop: int) -> Checked:
     """Look at some vectors."""
     block = source.read(start, stop)
     values = block.data if source.sparse else block
@@ -76,17 +82,13 @@ def _check_rows(source: VectorSource, metric: Metric, start: int, stop: int) -> 
         return Checked(text, None, False, 0.0, largest)
     with np.errstate(under="ignore"):
         square = squares(block)
-    if metric.code == COSINE and not square.all():
-        row = int(np.flatnonzero(square == 0)[0])
-        count = int(np.count_nonzero(square == 0))
-        more = f", and {count - 1} more near it" if count > 1 else ""
-        text = f"{source.where(start + row)} is all zeros{more}, and has no direction: drop it, or use another metric"
-        return Checked(text, None, False, 0.0, largest)
+    empty = np.flatnonzero(square == 0)
+    zero = source.where(start + int(empty[0])) if len(empty) else ""
     whole = values.dtype.kind == "u" or (
         square.max(initial=0.0) < MOST_WHOLE and bool((values == np.rint(values)).all())
     )
     total = None if source.sparse else block.sum(axis=0, dtype=np.float64)
-    return Checked(None, total, whole, float(square.max(initial=0.0)), largest)
+    return Checked(None, total, whole, float(square.max(initial=0.0)), largest, len(empty), zero)
 
 
 def _not_finite(source: VectorSource, block: Any, start: int) -> str:
@@ -113,6 +115,9 @@ def view_of(checked: Checked, rows: int, metric: Metric) -> View:
     """How vectors are to be compared."""
     if checked.fault:
         raise InputError(checked.fault)
+    if checked.zeros and metric.code == COSINE:
+        count = "" if checked.zeros == 1 else f", the first of {checked.zeros:,} such vectors,"
+        raise InputError(f"{checked.zero}{count} is all zeros and has no direction: drop it, or use another metric")
     if 0 < checked.largest < DOUBLE[0]:
         raise InputError(
             f"no value is beyond {checked.largest:g}, whose square float64 does not hold: scale the vectors"

@@ -14,14 +14,14 @@ import dask
 import dask.dataframe as dd
 import pandas as pd
 
-from dask_rac.config import EDGE_COLUMNS, Progress, check_whole, check_word, checked_number
+from dask_rac.config import EDGE_COLUMNS, Progress, check_kind, check_whole, check_word, checked_number
 from dask_rac.defaults import setting
 from dask_rac.driver import memory_limit
 from dask_rac.errors import InputError
 from dask_rac.progress import watcher
 from dask_rac.store.edges import open_edges, read_edges
 from dask_rac.store.files import Folder
-from dask_rac.vectors.build import build, read_facts, refuse_other
+from dask_rac.vectors.build import build
 from dask_rac.vectors.metrics import checked_metric
 from dask_rac.vectors.plan import Request
 from dask_rac.vectors.stages import GraphFacts, Options
@@ -63,7 +63,8 @@ def knn_graph(
         One a row: a numpy array, a scipy sparse matrix, a pandas DataFrame, a Dask or Zarr array; or a path or URL of a
         `.npy` file or a folder of them, a Zarr array, a Zarr group of the arrays `data`, `indices`, `indptr` with the
         attribute `shape` (sparse rows, as anndata writes them), scipy's `.npz`, Parquet with one column of lists or a
-        column a dimension, `.fvecs` or `.bvecs`. Values are float32, float64 or uint8.
+        column a dimension, `.fvecs` or `.bvecs`. Values are float32, float64 or uint8. Files of a folder are taken in
+        the order of their names, numbers by their value.
     k : int
         How many neighbours each vector has, itself not among them.
     metric : {"euclidean", "sqeuclidean", "cosine", "inner_product", "manhattan"}
@@ -79,10 +80,11 @@ def knn_graph(
     columns : names, optional
         Which columns of Parquet or of a DataFrame hold the vectors, where there are others.
     store : path or URL, optional
-        A new folder for the edges, written as Parquet and never held in memory. Stopped, the same call goes on.
+        A new folder for the edges, written as Parquet and never held in memory. Stopped, the same call goes on; when
+        all is there, it gives that.
     memory : str or int, optional
         What the arrays may use, such as "2GB", in all processes together; edges on their way to the disk come on top,
-        some 40 MB a thread. Half of what there is by default.
+        some 40 MB a thread, and without `store` the result. Half of what there is by default.
     client : distributed.Client, optional
         Where to run. By default the current client, else the threads of this process.
     progress : callable or bool, optional
@@ -91,9 +93,10 @@ def knn_graph(
     Returns
     -------
     pandas.DataFrame or dask.dataframe.DataFrame
-        Columns `source`, `target`, `weight`, every undirected edge once, by ascending source; Dask's, over the Parquet
-        files, if `store` is given. `dask_rac.cluster` takes either. `attrs["n_nodes"]` is the number of vectors and
-        `attrs["graph"]` tells more: edges, components, the largest of them, how neighbours were found, the recall.
+        Columns `source`, `target`, `weight`, every undirected edge once, `source` below `target`; Dask's, over the
+        Parquet files, if `store` is given. `dask_rac.cluster` takes either. `attrs["n_nodes"]` is the
+        number of vectors (give it to `cluster` if the attributes get lost on the way); `attrs["graph"]` tells more:
+        edges, components, the largest of them, how neighbours were found, the recall.
 
     Raises
     ------
@@ -139,7 +142,7 @@ def eps_graph(
     Returns
     -------
     pandas.DataFrame or dask.dataframe.DataFrame
-        As for `knn_graph`, by ascending source and target. Vectors without an edge are nodes all the same.
+        As for `knn_graph`, sorted. Vectors without an edge are nodes all the same.
 
     Raises
     ------
@@ -169,7 +172,7 @@ def complete_graph(
     Returns
     -------
     pandas.DataFrame or dask.dataframe.DataFrame
-        As for `knn_graph`, by ascending source and target.
+        As for `knn_graph`, sorted.
 
     Raises
     ------
@@ -201,16 +204,18 @@ def request_of(graph: Any, weights: str) -> tuple[Request, Sequence[str] | None]
     told = dict(graph)
     columns = told.pop("columns", None)
     kind = told.pop("kind", "knn" if "k" in told else "eps" if "eps" in told else None)
-    check_word("kind", kind, tuple(KINDS), "in graph=, or give k or eps")
+    if kind is None:
+        raise InputError(f"graph={graph!r} says neither k nor eps nor kind: give one of them")
+    check_word("kind", kind, tuple(KINDS))
     for name in told:
+        if name in ("memory", "client", "progress", "store"):
+            raise InputError(f"graph={graph!r} has {name!r}: give that to cluster itself")
         if name not in ("metric", *KINDS[kind]):
             raise InputError(f"graph={graph!r} has {name!r}, which is not for {kind}: it may have {_listed(kind)}")
     if kind == "eps" and "eps" not in told:
         raise InputError(f"graph={graph!r} has no eps: give the largest distance of an edge")
     request = checked_request(kind, told.pop("metric", "euclidean"), **({"k": 15} if kind == "knn" else {}) | told)
-    if request.metric.similarity != (weights == "similarity"):
-        right = "similarity" if request.metric.similarity else "distance"
-        raise InputError(f"weights={weights!r} does not go with metric={request.metric.name!r}: set weights={right!r}")
+    check_kind(request.metric.weights, weights)
     return request, columns
 
 
@@ -222,15 +227,9 @@ def _listed(kind: str) -> str:
 def stored_graph(
     vectors: Any, request: Request, columns: Sequence[str] | None, store: str, how: tuple[Any, Any, Progress]
 ) -> None:
-    """Have a graph in a folder: as it is there, gone on with, or from the start."""
+    """Have a graph in a folder."""
     memory, client, report = how
-    target = Folder(store)
-    facts = read_facts(target)
-    if facts is None:
-        facts = build(vectors, request, target, _options(memory, client, columns), report)
-    else:
-        refuse_other(vectors, request, columns, facts, store)
-    warn_of(facts)
+    warn_of(build(vectors, request, Folder(store), _options(memory, client, columns), report))
 
 
 def _graph(
@@ -271,7 +270,8 @@ def memory_graph(
 
 def told(frame: Any, facts: GraphFacts) -> Any:
     """A DataFrame that knows what it is."""
-    frame.attrs = {"n_nodes": facts.nodes, "graph": asdict(facts)}
+    weights = checked_metric(facts.metric).weights
+    frame.attrs = {"n_nodes": facts.nodes, "weights": weights, "graph": asdict(facts)}
     warn_of(facts)
     return frame
 

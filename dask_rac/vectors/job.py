@@ -93,7 +93,7 @@ def write_edges(job: Job, name: str, parts: Edges) -> Written:
 
     groups = row_groups(kept(), (ids, ids, np.dtype(np.float64)), GROUP_EDGES)
     first = next(groups, (np.empty(0, ids), np.empty(0, ids), np.empty(0)))  # a file may hold no edge
-    NewFolder(job.folder, job.nodes).write(name, chain((first,), groups))
+    NewFolder(job.folder, job.nodes, job.request.metric.weights).write(name, chain((first,), groups))
     return Written(*count)
 
 

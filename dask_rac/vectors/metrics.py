@@ -21,6 +21,11 @@ class Metric:
     """Whether sparse vectors can be compared by it."""
 
     @property
+    def weights(self) -> str:
+        """What `dask_rac.cluster` has to take its weights for."""
+        return "similarity" if self.similarity else "distance"
+
+    @property
     def centred(self) -> bool:
         """Whether vectors may be moved together: small numbers lose less when they are rounded."""
         return self.code in (pairs.EUCLIDEAN, pairs.SQUARED, pairs.MANHATTAN)

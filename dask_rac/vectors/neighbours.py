@@ -174,7 +174,7 @@ def _flat(found: Found) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[n
 
 def listed_edges(job: Job, first: int, last: int) -> Edges:
     """The edges of lists, some vectors at a time."""
-    ids, mutual = ids_of(job.nodes), job.request.mode == "mutual"
+    mutual = job.request.mode == "mutual"
     for number, (start, stop) in enumerate(job.spans):
         if start >= last or first >= stop:
             continue
@@ -189,8 +189,8 @@ def listed_edges(job: Job, first: int, last: int) -> Edges:
                 bounds = shared_bounds(job)
                 mark_returned(neighbour, weight, low, (bounds.reach, bounds.last), returned)
             pick_edges(neighbour, returned, low, mutual, picked)
-            source = np.repeat(np.arange(low, high, dtype=ids), picked.sum(axis=1))
-            yield source, neighbour[picked], weight[picked]
+            own, other = np.repeat(np.arange(low, high), picked.sum(axis=1)), neighbour[picked]
+            yield np.minimum(own, other), np.maximum(own, other), weight[picked]
 
 
 def shared_bounds(job: Job) -> Bounds:

@@ -127,9 +127,11 @@ def wants_tree(source: VectorSource, metric: Metric, budget: Budget) -> bool:
 
 def check_request(request: Request, rows: int, name: str) -> None:
     """Raise if a graph cannot be had of these vectors."""
+    if request.kind == "knn" and rows == 1:
+        raise InputError(f"there is one vector in {name}, and it has no neighbours: give two or more")
     if request.kind == "knn" and request.k >= rows:
         raise InputError(
-            f"k={request.k} is too large: {name} has {rows} vectors, of which each has {rows - 1} others; set "
+            f"k={request.k} is too large: there are {rows} vectors in {name}, and each has {rows - 1} others; set "
             f"k={rows - 1} or less"
         )
 

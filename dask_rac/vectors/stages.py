@@ -140,7 +140,7 @@ class Stages:
         name = bundle("checked", 0)
         if name not in bundles(self._folder, f"{WORK}/checked"):
             values = max(1, int(self._budget.process / self._budget.threads / CHECKED_BYTES))
-            items = [(self._source, metric, values, *span) for span in even_spans(rows, 4 * self._budget.threads)]
+            items = [(self._source, values, *span) for span in even_spans(rows, 4 * self._budget.threads)]
             found = united(self._compute("vectors", check_span, items))
             view_of(found, rows, metric)
             known = {"whole": found.whole, "square": found.square, "largest": found.largest}
@@ -150,13 +150,21 @@ class Stages:
         numbers = float(arrays["square"]), float(arrays["largest"])
         return view_of(Checked(None, arrays.get("total"), bool(arrays["whole"]), *numbers), rows, metric)
 
-    def _compute(self, stage: Any, function: Callable[..., Any], items: Sequence[tuple[Any, ...]]) -> list[Any]:
-        """What tasks return."""
+    def _compute(
+        self,
+        stage: Any,
+        function: Callable[..., Any],
+        items: Sequence[tuple[Any, ...]],
+        look: Callable[[Any], None] | None = None,
+    ) -> list[Any]:
+        """What tasks return; `look` sees each at once."""
         done = 0
 
-        def watch(*_: Any) -> None:
+        def watch(_: str, result: Any) -> None:
             nonlocal done
             done += 1
+            if look is not None:
+                look(result)
             self._report(Event(stage, done=done, total=len(items)))
 
         self._report(Event(stage, total=len(items)))
@@ -218,11 +226,18 @@ class Stages:
     def _eps(self, job: Job) -> tuple[list[Written], None]:
         """All pairs in a ball: counted first."""
         each = [(job, number) for number in range(len(job.spans))]
-        self._compute("neighbours", balls.find_near, self._missing("near", each))
+        found = 0
+
+        def refuse(count: int) -> None:
+            nonlocal found
+            found += count
+            groups = -(-found // GROUP_EDGES) + len(job.spans)
+            self._refuse_bytes(found, edges_size(found, groups, ids_of(job.nodes), EDGE_WEIGHT), "at least ")
+
+        self._compute("neighbours", balls.find_near, self._missing("near", each), refuse)
         counts = balls.read_counts(self._folder, job.spans)
-        total = int(counts.sum())
-        groups = -(-total // GROUP_EDGES) + len(job.spans)
-        self._refuse_bytes(total, edges_size(total, groups, ids_of(job.nodes), EDGE_WEIGHT))
+        found = 0
+        refuse(int(counts.sum()))
         return self._write(job, balls.near_edges, _files(steps_of(counts, FILE_EDGES))), None
 
     def _complete(self, job: Job) -> tuple[list[Written], None]:
@@ -250,11 +265,11 @@ class Stages:
         graph = single_task(neighbours.find_components, os.urandom(4).hex(), self._folder.url, rows)
         return self._options.scheduler.compute(graph, lambda *_: None)[neighbours.find_components.__name__][0]  # type: ignore[no-any-return]
 
-    def _refuse_bytes(self, edges: int, disk: int) -> None:
+    def _refuse_bytes(self, edges: int, disk: int, least: str = "") -> None:
         """Raise if edges do not fit where they are to go."""
         free, most = self._folder.free_bytes(), self._options.most_bytes
         held = edges * (2 * ids_of(self._source.rows).itemsize + EDGE_WEIGHT)
-        text = f"{self._source.name}: {edges:,} edges"
+        text = f"{self._source.name}: {least}{edges:,} edges"
         fewer = {"knn": "a smaller k", "eps": "a smaller eps", "complete": "an eps ball or the k nearest neighbours"}
         if most is not None and held > most:
             raise ResourceError(
