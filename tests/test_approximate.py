@@ -1,15 +1,18 @@
 """Neighbours by descent against all distances; what is compiled anew for each metric is compiled once for all tests."""
 
 import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.metrics import pairwise_distances
 
-from dask_rac.errors import InputError
+import dask_rac
+from dask_rac.errors import InputError, ResourceError
 from dask_rac.vectors.approximate import approximate_neighbours
 
 pytest.importorskip("pynndescent")
@@ -162,3 +165,27 @@ def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_other_metrics_are_left_to_the_exact_method(vectors: NDArray[Any] | sp.csr_array, metric: str) -> None:
     with pytest.raises(InputError, match=f"metric='{metric}': use method=\"exact\""):
         approximate_neighbours(vectors, 3, metric, 1, 0)
+
+
+@pytest.mark.filterwarnings("ignore:the graph has")
+def test_a_graph_has_exact_weights_and_tells_its_recall(tmp_path: Path) -> None:
+    vectors = clustered(3000, 24)
+    table = distances(vectors, "euclidean")
+    for mode in ("union", "mutual"):
+        edges = dask_rac.knn_graph(vectors, K, mode=mode, method="approximate", seed=3)
+        assert (edges.source < edges.target).all()
+        assert not edges.duplicated(["source", "target"]).any()
+        np.testing.assert_allclose(edges.weight, table[edges.source, edges.target], rtol=1e-6)
+        exact = dask_rac.knn_graph(vectors, K, mode=mode)
+        same = len(edges.merge(exact, on=["source", "target"]))
+        assert same > 0.95 * len(exact)
+        facts = edges.attrs["graph"]
+        assert facts["method"] == "approximate"
+        assert 0.95 < facts["recall"] <= 1
+    again = dask_rac.knn_graph(vectors, K, mode="mutual", method="approximate", seed=3, store=tmp_path / "edges")
+    pd.testing.assert_frame_equal(again.compute().reset_index(drop=True), edges)
+
+
+def test_what_one_process_does_not_hold_is_refused() -> None:
+    with pytest.raises(ResourceError, match=r"holds all of the vectors in one process, .* set memory='1GB' or more"):
+        dask_rac.knn_graph(clustered(3000, 24), K, method="approximate", memory="2MB")

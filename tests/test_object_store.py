@@ -251,8 +251,8 @@ def test_graph_of_vectors(object_store: ObjectStore, tmp_path: Path, monkeypatch
     expected = dask_rac.knn_graph(vectors, 5, store=tmp_path / "knn")
     pd.testing.assert_frame_equal(found.compute().reset_index(drop=True), expected.compute().reset_index(drop=True))
     assert dask_rac.cluster(found).n_nodes == dask_rac.cluster(store).n_nodes == 300
-    with pytest.raises(dask_rac.InputError, match="exists and is not empty"):
-        dask_rac.knn_graph(*arguments, store=store)
+    with pytest.raises(dask_rac.InputError, match=r"another graph's \(mode was 'union', is 'mutual'\)"):
+        dask_rac.knn_graph(*arguments, mode="mutual", store=store)
 
 
 def test_lattice(object_store: ObjectStore, tmp_path: Path) -> None:

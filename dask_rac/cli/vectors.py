@@ -30,7 +30,7 @@ def _of_vectors(command: Callable[..., Any]) -> Callable[..., Any]:
             type=options.Word("euclidean", "sqeuclidean", "cosine", "inner_product", "manhattan"),
             default="euclidean",
             metavar="NAME",
-            help="euclidean (default), sqeuclidean, cosine, inner_product, manhattan.",
+            help="euclidean (default), cosine, manhattan, …",
         ),
         click.option("--columns", metavar="A,B,…", help="Of Parquet, where there are others."),
         options.memory,

@@ -30,9 +30,7 @@ def approximate_neighbours(
     number of threads, or another release of pynndescent, gives others as good. Vectors are compared in float32,
     and the search is compiled, half a minute, in each process and for each metric anew.
     """
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        library()  # told before the vectors are gone through
+    library()  # told before the vectors are gone through
     single, compared = _prepared(vectors, metric)
     found = _descended(single, k, compared, threads, seed, effort)
     short = np.flatnonzero(found[:, -1] < 0)
@@ -150,7 +148,9 @@ def _descended(single: Vectors, k: int, compared: str, threads: int, seed: int, 
 def library() -> Any:
     """The package of the extra."""
     try:
-        import pynndescent  # noqa: PLC0415 - an extra
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            import pynndescent  # noqa: PLC0415 - an extra
     except ImportError:
         raise InputError("method=\"approximate\" needs pynndescent: pip install 'dask-rac[ann]'") from None
     return pynndescent

@@ -26,6 +26,7 @@ FILE_EDGES = 2**22
 EDGE_WEIGHT = 8  # bytes
 TREE_TASK = 0.3  # of memory, for all who ask a tree; the rest is for the tree itself
 TREE_NEIGHBOUR = 64  # bytes of a neighbour while it is ranked
+APPROXIMATE_VALUE, APPROXIMATE_NEIGHBOUR = 20, 80  # bytes of each in an approximate search
 SPARSE_ENTRY = 56  # bytes of an entry while it is compared: as read, exact, scaled, and by term
 TREE_LIMITS: tuple[tuple[float, int], ...] = ((300_000, 8), (math.inf, 10))
 """Up to how many vectors the tree is faster in how many dimensions, for uniform ones, the worst for it."""
@@ -114,6 +115,17 @@ def _task_rows(source: VectorSource, budget: Budget, more: int) -> int:
             f"and the budget is {size_text(budget.memory)}: set memory='{math.ceil(needed / 1e6)}MB' or more"
         )
     return max(1, int(task / row))
+
+
+def refuse_large(source: VectorSource, k: int, budget: Budget) -> None:
+    """Raise if one process does not hold all vectors and their neighbours, as an approximate search does."""
+    needed = APPROXIMATE_VALUE * source.entries + APPROXIMATE_NEIGHBOUR * k * source.rows
+    if needed > budget.process:
+        raise ResourceError(
+            f"method='approximate' holds all of {source.name} in one process, {size_text(needed)}, and may use "
+            f"{size_text(budget.process)}: set memory='{math.ceil(needed * budget.processes / 1e9)}GB' or more, or "
+            "method='exact'"
+        )
 
 
 def wants_tree(source: VectorSource, metric: Metric, budget: Budget) -> bool:

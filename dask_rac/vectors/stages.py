@@ -19,6 +19,7 @@ from dask_rac.store.edgelist import edges_size
 from dask_rac.store.files import Folder
 from dask_rac.store.vectors import VectorSource
 from dask_rac.vectors import balls, neighbours
+from dask_rac.vectors.approximate import library
 from dask_rac.vectors.check import Checked, check_span, united, view_of
 from dask_rac.vectors.job import GROUP_EDGES, WORK, Edges, Job, Written, bundle, write_file
 from dask_rac.vectors.plan import (
@@ -33,6 +34,7 @@ from dask_rac.vectors.plan import (
     knn_spans,
     near_spans,
     other_rows,
+    refuse_large,
     steps_of,
     tree_spans,
     wants_tree,
@@ -130,6 +132,9 @@ class Stages:
         tree = request.method == "exact" and wants_tree(source, request.metric, budget)
         if request.kind == "eps":
             return near_spans(source, budget), tree
+        if request.method == "approximate":
+            library()
+            refuse_large(source, request.k, budget)
         spans = tree_spans(source, request.k, budget) if tree else knn_spans(source, request.k, budget)
         self._refuse_bytes(rows * request.k, knn_disk(rows, request.k, len(spans)))
         return spans, tree
