@@ -76,6 +76,7 @@ def test_products_below_zero_are_told_apart() -> None:
     assert recall(found[:1], distances(vectors, "inner_product")[:1]) > 0.9
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("metric", ["euclidean", "cosine"])
 def test_sparse_vectors(metric: str) -> None:
     rng = np.random.default_rng(1)

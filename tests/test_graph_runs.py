@@ -73,7 +73,10 @@ def folder() -> Iterator[Path]:
         yield made
 
 
-@pytest.fixture(params=GRAPHS)
+OFTEN = ("products", "tree", "ball", "all pairs")
+
+
+@pytest.fixture(params=[name if name in OFTEN else pytest.param(name, marks=pytest.mark.soak) for name in GRAPHS])
 def wanted(request: pytest.FixtureRequest) -> Wanted:
     return GRAPHS[request.param]
 
@@ -318,7 +321,7 @@ def make_to_death(name: str, store: Path, target: str, call: int) -> str:
     return "done"
 
 
-@pytest.mark.parametrize("name", ["products", "ball"])
+@pytest.mark.parametrize("name", ["products", pytest.param("ball", marks=pytest.mark.soak)])
 def test_killed(name: str, folder: Path) -> None:
     one = GRAPHS[name]
     with counted() as expected:
@@ -404,7 +407,7 @@ def test_a_file_in_the_way(folder: Path) -> None:
     assert sorted(os.listdir(folder)) == ["edges"]
 
 
-@pytest.mark.parametrize("stage", ["load", "vectors", "neighbours", "lists", "edges", "components"])
+@pytest.mark.parametrize("stage", ["load", "neighbours", "components"])
 def test_two_at_once(stage: str, folder: Path) -> None:
     """The second is refused, and the first does not notice, however far it is."""
     one, store = GRAPHS["products"], folder / "edges"
@@ -588,7 +591,7 @@ def fault_of(wanted: Wanted, store: Path) -> str | None:
 
 
 @pytest.mark.parametrize("how", ["cut", "changed"])
-@pytest.mark.parametrize("name", ["products", "tree", "ball", "ball, found again"])
+@pytest.mark.parametrize("name", ["products", "ball", pytest.param("ball, found again", marks=pytest.mark.soak)])
 def test_damaged_files(name: str, how: str, folder: Path) -> None:
     """Whatever was made before it was stopped: what is read is checked, what is deleted is made anew."""
     one = GRAPHS[name]
@@ -694,6 +697,7 @@ def write_pieces(path: Path, rows: int, dimensions: int) -> Path:
     return path
 
 
+@pytest.mark.soak
 def test_memory_stays_within_the_budget(folder: Path, tmp_path: Path) -> None:
     """For vectors that are three times as large."""
     path = write_pieces(tmp_path / "x.npy", 800, 25_000)
