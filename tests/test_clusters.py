@@ -22,8 +22,10 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
+import coiled  # noqa: F401 - imported under a setting that ends, it would lose its own
 import dask
-import distributed  # noqa: F401 - imported under a setting that ends, it would lose its own
+import dask_kubernetes
+import distributed  # noqa: F401 - as above
 import jsonschema
 import psutil
 import pytest
@@ -339,8 +341,6 @@ def test_files_that_are_no_scheduler_files(content: str, tmp_path: Path) -> None
 
 def strict_schema() -> Any:
     """The schema of the operator for a DaskCluster, in which unknown fields are errors."""
-    import dask_kubernetes  # noqa: PLC0415
-
     crds = Path(dask_kubernetes.__file__).parent / "operator/deployment/helm/dask-kubernetes-operator/crds"
     definition = yaml.load((crds / "daskcluster.yaml").read_text(), yaml.CSafeLoader)
     schema = definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
