@@ -158,7 +158,8 @@ def cluster(
             raise InputError(f"{name}= is for runs through the disk: give store= as well, or leave it out")
     if graph is not None:
         edges = _edges_of(edges, request_of(graph, weights), store, (setting("memory", memory), client, progress))
-    n_nodes = told_nodes(edges, weights) if n_nodes is None else n_nodes
+    known = told_nodes(edges, weights)
+    n_nodes = known if n_nodes is None else n_nodes
     if store is not None:
         options = RunOptions(n_nodes, setting("memory", memory), setting("shards", shards), client, store)
         with watcher(progress) as report:

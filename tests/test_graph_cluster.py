@@ -94,6 +94,8 @@ def test_inner_products_are_not_taken_for_distances(tmp_path: Path) -> None:
         for store in (None, tmp_path / "run"):
             with pytest.raises(dask_rac.InputError, match="these edges have similarities: set weights='similarity'"):
                 dask_rac.cluster(edges, store=store)
+            with pytest.raises(dask_rac.InputError, match="these edges have similarities"):
+                dask_rac.cluster(edges, n_nodes=300, store=store)
         assert dask_rac.cluster(edges, weights="similarity").n_nodes == 300
     with pytest.raises(dask_rac.InputError, match="these edges have distances"):
         dask_rac.cluster(dask_rac.knn_graph(VECTORS, 5), weights="similarity")

@@ -73,6 +73,8 @@ def folder() -> Iterator[Path]:
         yield made
 
 
+LONG = [pytest.param(name, marks=pytest.mark.soak) for name in ("tree", "ball, found again")]
+SELDOM = [pytest.param(name, marks=pytest.mark.soak) for name in ("vectors", "lists", "edges")]
 OFTEN = ("products", "tree", "ball", "all pairs")
 
 
@@ -407,7 +409,7 @@ def test_a_file_in_the_way(folder: Path) -> None:
     assert sorted(os.listdir(folder)) == ["edges"]
 
 
-@pytest.mark.parametrize("stage", ["load", "neighbours", "components"])
+@pytest.mark.parametrize("stage", ["load", "neighbours", "components", *SELDOM])
 def test_two_at_once(stage: str, folder: Path) -> None:
     """The second is refused, and the first does not notice, however far it is."""
     one, store = GRAPHS["products"], folder / "edges"
@@ -591,7 +593,7 @@ def fault_of(wanted: Wanted, store: Path) -> str | None:
 
 
 @pytest.mark.parametrize("how", ["cut", "changed"])
-@pytest.mark.parametrize("name", ["products", "ball", pytest.param("ball, found again", marks=pytest.mark.soak)])
+@pytest.mark.parametrize("name", ["products", "ball", *LONG])
 def test_damaged_files(name: str, how: str, folder: Path) -> None:
     """Whatever was made before it was stopped: what is read is checked, what is deleted is made anew."""
     one = GRAPHS[name]
