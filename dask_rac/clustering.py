@@ -6,30 +6,28 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, fields
 from functools import cached_property
 from os import PathLike
-from typing import Any, Protocol, overload
+from typing import Any, overload
 
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from dask_rac.audit import Audit, AuditReport
-from dask_rac.config import MERGE_COLUMNS, RoundRecord, Settings, checked_number, facts_table, id_dtype
-from dask_rac.dendrogram import Dendrogram, Forest
+from dask_rac.cards import card, rounds_picture
+from dask_rac.config import MERGE_COLUMNS, RoundRecord, Settings, checked_number, id_dtype
+from dask_rac.dendrogram import Dendrogram
 from dask_rac.edges import Graph, load_graph
 from dask_rac.errors import AuditError, InputError
 from dask_rac.kernels.arrays import Merges
 from dask_rac.kernels.newick import post_order
 from dask_rac.shard import Team, starts_of
-from dask_rac.store.files import Folder
 from dask_rac.store.labels import check_labels, write_labels
-from dask_rac.store.manifest import Facts, Header, Manifest
 from dask_rac.store.output import refuse_taken
-from dask_rac.store.tables import TableRecord, read_merges
 from dask_rac.store.trees import Walk, tree_kind, write_matrix, write_merge_file, write_newick
-from dask_rac.treetop import Branch, treetop
+from dask_rac.views import Views
 
 
-class Clustering:
+class Clustering(Views):
     """The exact hierarchy of a graph, as `dask_rac.cluster` returns it.
 
     Attributes
@@ -260,23 +258,9 @@ class Clustering:
         return f"<Clustering: {facts}>"
 
     def _repr_html_(self) -> str:
-        return facts_table("dask_rac.Clustering", self.facts())
-
-    def top(self, count: int = 12) -> list[Branch]:
-        """The last merges as trees.
-
-        Parameters
-        ----------
-        count : int
-            How many merges to show; where they end, a branch tells its size and height.
-
-        Returns
-        -------
-        list of Branch
-            The roots of the trees that these merges are of, the largest first. A branch has `node` (its smallest),
-            `size`, `height` and two `children`, or none where the tree is cut off.
-        """
-        return treetop(self._parts, count, self._settings.sign)
+        finisher = any(record.finisher for record in self._records)
+        icon = rounds_picture([record.merges for record in self._records], finisher)
+        return card(f"dask_rac.{type(self).__name__}", self.facts(), icon)
 
     def facts(self) -> dict[str, str]:
         """What it is in a few words, by name."""
@@ -297,157 +281,6 @@ class Clustering:
         rounds = sum(not record.finisher for record in self._records)
         facts["rounds"] = f"{rounds} and {finished:,} merges by the finisher" if finished else str(rounds)
         return facts
-
-
-class StoredResult(Protocol):
-    """What a stored clustering is made from."""
-
-    @property
-    def folder(self) -> Folder:
-        """The store."""
-
-    @property
-    def header(self) -> Header:
-        """What the run computes."""
-
-    @property
-    def chain(self) -> Sequence[Manifest]:
-        """Its steps so far."""
-
-    @property
-    def facts(self) -> Facts:
-        """What reading the edges has shown."""
-
-    @property
-    def tables(self) -> list[TableRecord]:
-        """The files of merges, in order."""
-
-    def frame(self) -> Any:
-        """The merges as a Dask DataFrame."""
-
-    def merges(self) -> Merges:
-        """All merges in memory."""
-
-    def height_range(self) -> tuple[float, float] | None:
-        """The heights of the nearest and the farthest merge."""
-
-    def verify(self, edges: Any, client: Any) -> AuditReport:
-        """Audit the merges, on the workers of a client or in threads."""
-
-
-class StoredClustering(Clustering):
-    """The hierarchy in a store, finished or on its way, as `dask_rac.open` and `cluster(store=...)` return it.
-
-    What it has in common with `Clustering` it does without holding more than a few vectors over the nodes, `to_scipy`
-    apart. `merges` is a Dask DataFrame over the Parquet files of the store.
-
-    Attributes
-    ----------
-    store : str
-        Where it is.
-    finished : bool
-        Whether the run has come to its end; if not, these are the merges so far.
-    peak_disk : int
-        The most bytes that the store has held.
-    """
-
-    def __init__(self, run: StoredResult) -> None:
-        self._run = run
-        self.n_nodes = run.facts.nodes
-        self.store = run.folder.url
-        self.finished = run.chain[-1].state is None
-        self.peak_disk = run.chain[-1].peak_disk
-        self._records = [record for manifest in run.chain for record in manifest.records]
-        self._settings = run.header.settings
-
-    @property
-    def n_trees(self) -> int:
-        """Trees of the hierarchy, single nodes among them."""
-        return self.n_nodes - self._n_merges
-
-    @property
-    def _n_merges(self) -> int:
-        return sum(table.rows for table in self._run.tables)
-
-    @property
-    def merges(self) -> Any:
-        """A row a merge, as a Dask DataFrame."""
-        return self._run.frame()
-
-    @property
-    def phases(self) -> pd.DataFrame:
-        """A row a step: the seconds that its tasks spent on each phase, all together, and the bytes they moved."""
-        rows = [
-            {"step": step.step, "round": step.state.round if step.state else None, "shards": _shards(step)}
-            | {f"{name}_seconds": seconds for name, seconds in step.phases.items()}
-            | {f"{name}_bytes": size for name, size in step.traffic.items()}
-            for step in self._run.chain
-        ]
-        return pd.DataFrame(rows).fillna(0)
-
-    @cached_property
-    def labels(self) -> NDArray[np.int64]:
-        """The tree of each node."""
-        labels = next(iter(self._forest.label_counts(np.array([self.n_trees]))))
-        labels.flags.writeable = False
-        return labels
-
-    @cached_property
-    def _forest(self) -> Forest:
-        """What flat cuts need."""
-        return Forest(self.n_nodes, self._parts(), self._settings.sign)
-
-    @cached_property
-    def _tree(self) -> Dendrogram:  # type: ignore[override]
-        """All merges in memory."""
-        return Dendrogram(self.n_nodes, self._run.merges(), self._settings.sign)
-
-    def _parts(self) -> Iterator[Mapping[str, NDArray[Any]]]:
-        """The merges, file by file."""
-        return (read_merges(self._run.folder, table) for table in self._run.tables)
-
-    def _label(self, kind: str, values: NDArray[Any]) -> Iterable[NDArray[np.int64]]:
-        """Labels of each cut, one at a time."""
-        return self._forest.label_heights(values) if kind == "height" else self._forest.label_counts(values)
-
-    def export(self, path: str | PathLike[str], *, join: bool = False, zero: float | None = None) -> str:
-        """Write the whole hierarchy as one file; see `Clustering.export`."""
-        if not self.finished:
-            raise InputError(
-                f"{self.store} is on its way, and merges so far are no tree: go on with dask_rac.resume({self.store!r})"
-            )
-        return super().export(path, join=join, zero=zero)
-
-    def verify(self, edges: Any = None, *, client: Any = None) -> AuditReport:
-        """Recompute every height from the edges, in one pass over them, where `cluster` would run.
-
-        Parameters
-        ----------
-        edges : optional
-            As for `Clustering.verify`; by default those of the run, if they were on disk.
-        client : distributed.Client, optional
-            Where to run. By default the current client, else the threads of this process.
-
-        Returns
-        -------
-        AuditReport
-        """
-        return self._run.verify(edges, client)
-
-    def facts(self) -> dict[str, str]:
-        """What it is in a few words, by name."""
-        facts = super().facts()
-        facts["store"] = self.store if self.finished else f"{self.store}, on its way"
-        return facts
-
-    def _height_range(self) -> tuple[float, float] | None:
-        """The heights of the nearest and the farthest merge."""
-        return self._run.height_range()
-
-
-def _shards(step: Manifest) -> int:
-    """Shards of the state after a step."""
-    return len(step.state.shards) if step.state else 0
 
 
 def audit_graph(audit: Audit, graph: Graph) -> None:

@@ -3,7 +3,6 @@
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from html import escape
 from typing import Literal, get_args
 
 import numpy as np
@@ -214,12 +213,3 @@ def size_text(size: float) -> str:
     """Bytes for people."""
     _, unit, name = next(scale for scale in SCALES if size >= scale[0])
     return f"{size / unit:.3g} {name}"
-
-
-def facts_table(title: str, facts: dict[str, str]) -> str:
-    """Facts as HTML, escaped."""
-    rows = "".join(
-        f"<tr><th style='text-align:left'>{escape(name)}</th><td style='text-align:left'>{escape(value)}</td></tr>"
-        for name, value in facts.items()
-    )
-    return f"<table><caption><b>{escape(title)}</b></caption><tbody>{rows}</tbody></table>"

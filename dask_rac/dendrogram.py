@@ -88,7 +88,7 @@ class Dendrogram:
     @cached_property
     def order(self) -> NDArray[np.intp]:
         """The merges as sequential HAC does them."""
-        return np.lexsort((self.merges.left, self.merges.size, self.sign * self.merges.height))
+        return merge_order(self.merges.left, self.merges.size, self.sign * self.merges.height)
 
     @cached_property
     def distances(self) -> NDArray[np.float64]:
@@ -155,6 +155,17 @@ class Dendrogram:
         grown = np.concatenate((last[roots[:1]], self.n_nodes + np.arange(merged, len(table) - 1)))
         children[merged:] = np.sort(np.column_stack((grown, last[roots[1:]])), axis=1)
         table[merged:, 2], table[merged:, 3] = np.inf, np.cumsum(size[roots])[1:]
+
+
+def merge_order(left: NDArray[Any], size: NDArray[Any], distance: NDArray[np.float64]) -> NDArray[np.intp]:
+    """The merges as sequential HAC does them: by distance, then size, then smallest node."""
+    order = np.argsort(distance)
+    ordered = distance[order]
+    equal = ordered[1:] == ordered[:-1]
+    tied = np.flatnonzero(np.append(equal, False) | np.append(False, equal))
+    among = order[tied]
+    order[tied] = among[np.lexsort((left[among], size[among], ordered[tied]))]
+    return order
 
 
 def check_counts(counts: NDArray[np.int64], n_trees: int, n_nodes: int) -> None:

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from dask_rac.config import Settings, facts_table, id_dtype, size_text
+from dask_rac.cards import card
+from dask_rac.config import Settings, id_dtype, size_text
 from dask_rac.errors import ResourceError
 from dask_rac.shard import needs_counts, rule_of
 
@@ -69,7 +70,7 @@ class Plan:
         return f"<Plan: {facts}>"
 
     def _repr_html_(self) -> str:
-        return facts_table("dask_rac.Plan", self.facts())
+        return card("dask_rac.Plan", self.facts())
 
     def to_json(self) -> dict[str, Any]:
         """The numbers, for other programs."""

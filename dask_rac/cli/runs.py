@@ -12,8 +12,8 @@ from dask_rac.cli import options
 from dask_rac.cli.shell import Shell
 
 if TYPE_CHECKING:
-    from dask_rac.clustering import StoredClustering
     from dask_rac.overview import Overview
+    from dask_rac.stored_clustering import StoredClustering
 
 
 @options.command("dask-rac cluster edges.parquet -o run --memory 6GB")

@@ -1,0 +1,111 @@
+"""Every cluster from the merge that makes it to the merge that ends it.
+
+1. Merges are ordered by (distance, size, left), as in `dendrogram`: merges below a merge come before it.
+2. The cluster that merge `k` of that order makes is there at every distance from `distance[k]` up to, but without,
+   that of the merge that ends it: at a height, merges up to it are done.
+3. Whatever is asked of all flat cuts at once, sizes, largest clusters, gaps, follows from these two distances.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dask_rac.config import id_dtype
+from dask_rac.dendrogram import merge_order
+from dask_rac.kernels.lives import find_largest, follow
+
+COLUMNS = ("left", "right", "height", "size")
+
+
+@dataclass(frozen=True)
+class Lives:
+    """The clusters of two nodes or more, in the order in which sequential HAC makes them."""
+
+    n_nodes: int
+    sign: float
+    """-1 where large heights are close."""
+    node: NDArray[np.signedinteger]
+    """The smallest node of each."""
+    size: NDArray[np.signedinteger]
+    distance: NDArray[np.float64]
+    """At which it is made: its height, negated for similarities."""
+    end: NDArray[np.signedinteger]
+    """The place of the cluster that it ends in, their number if it is a tree's root."""
+    small: NDArray[np.signedinteger]
+    """Nodes of the smaller of its two parts."""
+    large: NDArray[np.signedinteger]
+    """Nodes of the larger."""
+
+    @classmethod
+    def of(cls, n_nodes: int, parts: Iterable[Mapping[str, NDArray[Any]]], sign: float) -> Lives:
+        """From the merges, some at a time."""
+        ids = id_dtype(n_nodes)
+        columns: dict[str, list[NDArray[Any]]] = {name: [np.empty(0, ids)] for name in COLUMNS}
+        columns["height"] = [np.empty(0)]
+        for part in parts:
+            for name in COLUMNS:
+                columns[name].append(part[name].astype(np.float64 if name == "height" else ids, copy=False))
+        left, right, height, size = (np.concatenate(columns[name]) for name in COLUMNS)
+        del columns
+        order = merge_order(left, size, sign * height)
+        places = id_dtype(2 * n_nodes)
+        lives = tuple(np.empty(len(order), places) for _ in range(3))
+        follow(order, left, right, size, np.full(n_nodes, -1, places), lives)
+        return cls(n_nodes, sign, left[order], size[order], sign * height[order], *lives)
+
+    def __len__(self) -> int:
+        return len(self.distance)
+
+    @cached_property
+    def singles(self) -> NDArray[np.int64]:
+        """Nodes that are no longer alone after each merge."""
+        alone = (self.small == 1).astype(np.int8) + (self.large == 1)
+        return np.cumsum(alone, dtype=np.int64)
+
+    def done(self, distances: NDArray[np.float64]) -> NDArray[np.int64]:
+        """Merges that are done at each distance."""
+        return np.searchsorted(self.distance, distances, side="right")
+
+    def ends(self) -> NDArray[np.float64]:
+        """The distance at which each cluster ends, infinite for the roots."""
+        ends: NDArray[np.float64] = np.append(self.distance, np.inf)[self.end]
+        return ends
+
+    def counts(self, distances: NDArray[np.float64]) -> NDArray[np.int64]:
+        """Clusters at each distance, single nodes among them."""
+        return self.n_nodes - self.done(distances)
+
+    def count_single(self, distances: NDArray[np.float64]) -> NDArray[np.int64]:
+        """Nodes that are alone at each distance."""
+        return self.n_nodes - np.append(0, self.singles)[self.done(distances)]
+
+    def largest(self, distances: NDArray[np.float64], most: int) -> list[NDArray[np.int64]]:
+        """The places of the largest clusters at each of some distances, which must grow; equal ones by their node."""
+        born = np.searchsorted(distances, self.distance)
+        ended = np.searchsorted(distances, self.ends())
+        there = np.flatnonzero(born < ended)
+        by_size = there[np.lexsort((self.node[there], -self.size[there].astype(np.int64)))]
+        chosen, count = np.empty((len(distances), most), np.int64), np.zeros(len(distances), np.int64)
+        find_largest(by_size, born, ended, chosen, count)
+        return [row[:found] for row, found in zip(chosen, count.tolist(), strict=True)]
+
+    def histograms(self, distances: NDArray[np.float64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Clusters, and nodes in them, of 1, 2 to 3, 4 to 7, ... nodes at each of some distances, which must grow."""
+        cuts = len(distances)
+        bins = int(self.size.max(initial=1)).bit_length()
+        kind = np.frexp(self.size.astype(np.float64))[1] - 1
+        born, ended = np.searchsorted(distances, self.distance), np.searchsorted(distances, self.ends())
+        tables = []
+        for weights in (None, self.size):
+            change = np.bincount(kind * (cuts + 1) + born, weights, bins * (cuts + 1))
+            change -= np.bincount(kind * (cuts + 1) + ended, weights, bins * (cuts + 1))
+            tables.append(np.cumsum(change.reshape(bins, cuts + 1), axis=1)[:, :-1].T.astype(np.int64))
+        for table in tables:
+            table[:, 0] = self.count_single(distances)
+        return tables[0], tables[1]
