@@ -1,10 +1,12 @@
 """The profile of hypothesis, and what would warn for no fault of ours."""
 
 import os
+from collections.abc import Iterator
 
 import dask
 import pytest
 
+from tests.browser import Page, browser, missing_browser
 from tests.effort import load_profile
 
 load_profile()
@@ -17,3 +19,13 @@ def pytest_configure(config: pytest.Config) -> None:
     if os.environ.get("NUMBA_DISABLE_JIT", "0") != "0":
         # Kernels wrap around and divide by zero as IEEE says; numpy warns of it only where they are not compiled.
         config.addinivalue_line("filterwarnings", "ignore:(overflow|divide by zero|invalid value):RuntimeWarning")
+
+
+@pytest.fixture(scope="module")
+def page() -> Iterator[Page]:
+    """A page in a browser that the tests of a module share."""
+    if (missing := missing_browser()) and not os.environ.get("CI"):
+        pytest.skip(f"{missing}: install Debian's chromium and chromium-driver, or their like")
+    assert not missing, missing
+    with browser() as opened:
+        yield opened

@@ -1,0 +1,130 @@
+"""Ranges and ticks of axes: counts, heights, rounds; linear and logarithmic."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import ceil, exp, floor, log, log10
+
+import numpy as np
+from bokeh.models import (
+    Axis,
+    BasicTicker,
+    BasicTickFormatter,
+    FixedTicker,
+    LogTicker,
+    LogTickFormatter,
+    NoOverlap,
+    NumeralTickFormatter,
+    PrintfTickFormatter,
+    Range1d,
+)
+from bokeh.plotting import figure
+from numpy.typing import NDArray
+
+from dask_rac.pictures.theme import FRAME, HEIGHT
+
+LEAST = 0.8
+"""Where an axis of counts begins: a logarithmic one has no 0."""
+LINEAR_DECADES = 2.0
+"""Below it BokehJS puts linear ticks on logarithmic axes; 1, 2, 5, 10 read better."""
+
+
+@dataclass(frozen=True)
+class Scale:
+    """From where to where an axis goes."""
+
+    low: float
+    high: float
+    log: bool
+
+    @property
+    def kind(self) -> str:
+        """As Bokeh calls it."""
+        return "log" if self.log else "linear"
+
+    def at(self, share: float) -> float:
+        """The value at a share of the way from low to high, which may lie outside."""
+        if self.log:
+            return exp((1 - share) * log(self.low) + share * log(self.high))
+        return self.low + share * (self.high - self.low)
+
+    def share(self, value: float) -> float:
+        """How far along a value is."""
+        if self.log:
+            return (log(value) - log(self.low)) / (log(self.high) - log(self.low))
+        return (value - self.low) / (self.high - self.low)
+
+    def grown(self, below: float, above: float) -> Scale:
+        """With more room at its ends, in shares of its length."""
+        return Scale(self.at(-below), self.at(1 + above), self.log)
+
+    def range(self, flipped: bool = False) -> Range1d:
+        """As Bokeh wants it."""
+        start, end = (self.high, self.low) if flipped else (self.low, self.high)
+        return Range1d(start=start, end=end)
+
+
+def height_scale(heights: NDArray[np.float64], decades: float) -> Scale:
+    """The scale of some finite heights: logarithmic if all are positive and more than so many decades apart."""
+    low, high = float(heights.min()), float(heights.max())
+    if low > 0 and log10(high) - log10(low) > decades:
+        return Scale(low, high, True)
+    if low == high:
+        room = abs(low) / 10 or 1.0
+        return Scale(low - room, high + room, False)
+    return Scale(0.0 if 0 < low < 0.3 * high else low, high, False)
+
+
+def count_scale(most: float, low: float = LEAST) -> Scale:
+    """A logarithmic scale from somewhat below 1 to somewhat above `most`."""
+    return Scale(low, max(most, 2) * 1.15, True)
+
+
+def leave_room(plot: figure, scale: Scale, pixels: float) -> Scale:
+    """Let the figure's y axis go as far as a scale does, and its frame so many pixels farther; gives that room."""
+    share = pixels / ((plot.height or HEIGHT) - FRAME)
+    whole = scale.grown(0, share / (1 - share))
+    plot.y_range = whole.range()
+    plot.yaxis.bounds = plot.ygrid.bounds = (scale.low, scale.high)
+    return Scale(scale.high, whole.high, scale.log)
+
+
+def label_counts(axis: Axis, scale: Scale) -> None:
+    """Plain numbers: 1, 10, 1,000; on short scales 1, 2, 5."""
+    axis.formatter = NumeralTickFormatter(format="0,0")
+    axis.ticker = _count_ticker(scale)
+
+
+def apart() -> NoOverlap:
+    """Drop labels that come too near to others; by some pixels more, as the last is moved until it is all there."""
+    return NoOverlap(min_distance=18)
+
+
+def label_rounds(axis: Axis) -> None:
+    """Whole numbers, as many as have room."""
+    axis.ticker = BasicTicker(min_interval=1, num_minor_ticks=0)
+    axis.formatter = NumeralTickFormatter(format="0,0")
+    axis.major_label_policy = apart()
+
+
+def label_heights(axis: Axis, scale: Scale) -> None:
+    """Plain numbers where they are short."""
+    axis.major_label_policy = apart()
+    if scale.high >= 1e7:
+        axis.formatter = LogTickFormatter() if scale.log else BasicTickFormatter()
+    elif scale.high >= 1e4 and (scale.low >= 0.01 or not scale.log):
+        axis.formatter = NumeralTickFormatter(format="0,0.[00]")
+    else:
+        axis.formatter = PrintfTickFormatter(format="%.6g")
+    if scale.log:
+        axis.ticker = LogTicker(num_minor_ticks=0)
+
+
+def _count_ticker(scale: Scale) -> LogTicker | FixedTicker:
+    """Powers of ten, or a few more on a short scale."""
+    low, high = log10(scale.low), log10(scale.high)
+    if high - low >= LINEAR_DECADES:
+        return LogTicker(num_minor_ticks=0)
+    steps = range(1, 10) if scale.high < 10 else (1, 2, 5)
+    ticks = [step * 10.0**power for power in range(floor(low), ceil(high) + 1) for step in steps]
+    return FixedTicker(ticks=[tick for tick in ticks if 1 <= tick <= scale.high])

@@ -1,0 +1,32 @@
+"""Figures below the cells of a notebook, without network."""
+
+from __future__ import annotations
+
+import sys
+from html import escape
+from importlib import import_module
+
+from bokeh.embed import components
+from bokeh.io import output_notebook
+from bokeh.io.state import curstate
+from bokeh.models import LayoutDOM
+
+from dask_rac.pictures.page import resources
+
+
+def in_notebook() -> bool:
+    """Whether a kernel of Jupyter runs this."""
+    ipython = sys.modules.get("IPython")
+    shell = None if ipython is None else ipython.get_ipython()
+    return getattr(shell, "kernel", None) is not None
+
+
+def display(figure: LayoutDOM, title: str, caption: str) -> None:
+    """Put a figure, with its words above and below, into the output of the cell."""
+    if not curstate().notebook:
+        output_notebook(resources(), hide_banner=True)
+    script, place = components(figure)
+    words = f"<div><strong>{escape(title)}</strong>{place}<p>{escape(caption)}</p></div>"
+    import_module("IPython.display").publish_display_data(
+        {"text/html": f"{words}{script}", "text/plain": f"{title}. {caption}"}
+    )

@@ -1,0 +1,55 @@
+"""A page of its own for a figure: one file, no network, nothing run that it does not bring."""
+
+from __future__ import annotations
+
+import json
+from html import escape
+from secrets import token_urlsafe
+
+from bokeh.embed import json_item
+from bokeh.models import LayoutDOM
+from bokeh.resources import Resources
+
+PAGE = """<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="{policy}">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>{title}</title>
+<style>
+body {{ font: 15px/1.5 Helvetica, Arial, sans-serif; color: #333; margin: 0 auto; max-width: 1100px; padding: 16px; }}
+h1 {{ font-size: 19px; margin: 0 0 8px; }}
+p {{ max-width: 75ch; margin: 8px 0 0; }}
+</style>
+</head>
+<body>
+<h1>{title}</h1>
+<div id="picture"></div>
+<p>{caption}</p>
+<script type="application/json" id="item">{item}</script>
+{scripts}
+</body>
+</html>
+"""
+
+POLICY = "default-src 'none'; script-src 'nonce-{nonce}'; style-src 'unsafe-inline'; img-src data:; font-src data:"
+START = "Bokeh.embed.embed_item(JSON.parse(document.getElementById('item').textContent), 'picture')"
+
+
+def resources() -> Resources:
+    """BokehJS without its widgets and tables, which no picture needs, as text to be put into pages."""
+    return Resources(mode="inline", components=["bokeh"])
+
+
+def page_html(figure: LayoutDOM, title: str, caption: str) -> str:
+    """The page of a figure."""
+    nonce = token_urlsafe(16)
+    scripts = "\n".join(f'<script nonce="{nonce}">{text}</script>' for text in [*resources().js_raw, START])
+    return PAGE.format(
+        policy=POLICY.format(nonce=nonce),
+        title=escape(title),
+        caption=escape(caption),
+        item=json.dumps(json_item(figure)).replace("<", "\\u003c"),
+        scripts=scripts,
+    )

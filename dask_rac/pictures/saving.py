@@ -1,0 +1,116 @@
+"""Figures as files: pages, and images that a browser draws."""
+
+from __future__ import annotations
+
+import io
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib import import_module
+from os import PathLike, fspath
+from typing import Any
+
+from bokeh.models import LayoutDOM, Plot
+
+from dask_rac.config import check_whole, checked_number
+from dask_rac.errors import InputError
+from dask_rac.pictures.page import page_html
+from dask_rac.store.output import new_output, refuse_taken
+
+KINDS = (".html", ".png", ".svg")
+WIDTH = 800
+MOST_PIXELS, MOST_SCALE = 50_000, 10
+PATIENCE = 120  # seconds, on a busy machine
+FLAGS = ["--disable-background-networking", "--disable-component-update", "--disable-sync", "--no-first-run"]
+MISSING = (
+    "images are drawn by a browser: pip install 'dask-rac[images]', and install chromium with chromedriver, or firefox "
+    "with geckodriver, on the PATH; pages (.html) need neither"
+)
+
+KEPT = ("sizing_mode", "width", "height", "toolbar_location")
+"""What is changed for an image, and changed back."""
+
+Size = tuple[int | None, int | None]
+
+
+def save_picture(figure: LayoutDOM, words: tuple[str, str], path: str | PathLike[str], size: Size, scale: float) -> str:
+    """Write a figure with its title and caption by the ending of the name; see `Picture.save`."""
+    kind = _kind(path)
+    refuse_taken(path)
+    if kind == ".html":
+        if size != (None, None):
+            raise InputError("width= and height= are for images; a page fits its window: leave them out")
+        data = page_html(figure, *words).encode()
+    else:
+        _check_size(size, scale)
+        data = _image(figure, kind, size, scale)
+    with new_output(path) as target:
+        target.write("", data)
+    return fspath(path)
+
+
+def _kind(path: str | PathLike[str]) -> str:
+    """The ending of a name."""
+    kind = os.path.splitext(fspath(path))[1].lower()
+    if kind not in KINDS:
+        raise InputError(f"{fspath(path)} says nothing known: give a name that ends in {', '.join(KINDS)}")
+    return kind
+
+
+def _check_size(size: Size, scale: float) -> None:
+    """Raise unless an image can be so large."""
+    for name, value in zip(("width", "height"), size, strict=True):
+        if value is not None:
+            check_whole(name, value, 50, MOST_PIXELS)
+    if not 0 < checked_number("scale", scale) <= MOST_SCALE:
+        raise InputError(f"scale={scale!r} is not above 0 and up to {MOST_SCALE}: 2 doubles the pixels each way")
+
+
+def _image(figure: LayoutDOM, kind: str, size: Size, scale: float) -> bytes:
+    """What a browser draws, as the contents of a file."""
+    with _browser(scale if kind == ".png" else 1) as (export, driver), _fixed(figure, size):
+        if kind == ".svg":
+            (text,) = export.get_svg(figure, driver=driver, timeout=PATIENCE)
+            return str(text).encode()
+        picture = export.get_screenshot_as_png(figure, driver=driver, scale_factor=scale, timeout=PATIENCE)
+        data = io.BytesIO()
+        picture.save(data, "png")
+        return data.getvalue()
+
+
+@contextmanager
+def _browser(scale: float) -> Iterator[tuple[Any, Any]]:
+    """Bokeh's export, and a browser that it can draw with, which ends with the block."""
+    try:
+        export, webdriver = import_module("bokeh.io.export"), import_module("bokeh.io.webdriver")
+    except (ImportError, RuntimeError) as error:
+        raise ImportError(MISSING) from error
+    alone = ["--no-sandbox"] if os.geteuid() == 0 else []  # Chromium refuses to run as root otherwise
+    try:
+        driver = webdriver.create_chromium_webdriver([*FLAGS, *alone], scale_factor=scale)
+    except Exception as chromium:  # whatever the driver or selenium raises
+        try:
+            driver = webdriver.create_firefox_webdriver(scale_factor=scale)
+        except Exception as firefox:
+            raise ImportError(f"{MISSING} ({chromium}; {firefox})") from firefox
+    try:
+        yield export, driver
+    finally:
+        driver.quit()
+
+
+@contextmanager
+def _fixed(figure: LayoutDOM, size: Size) -> Iterator[None]:
+    """Give a figure a size in pixels, and take its tools away, while in the block."""
+    plots = [model for model in figure.references() if isinstance(model, Plot)]
+    heights = [plot.height or 0 for plot in plots]
+    factor = 1.0 if size[1] is None else size[1] / sum(heights)
+    before = [(model, model.properties_with_values()) for model in {figure, *plots}]
+    figure.update(sizing_mode=None)
+    for plot, height in zip(plots, heights, strict=True):
+        plot.update(sizing_mode=None, width=size[0] or WIDTH, height=round(factor * height), toolbar_location=None)
+    try:
+        yield
+    finally:
+        for model, values in before:
+            model.update(**{name: values[name] for name in KEPT if name in values})
