@@ -11,6 +11,7 @@ from dask_rac.api import cluster, open_run, resume
 from dask_rac.config import EDGE_COLUMNS, Progress, checked_settings
 from dask_rac.conversion import ingest
 from dask_rac.errors import InputError
+from dask_rac.report.page import check_page
 from dask_rac.schema import GENERATED, GRAPHS, SETTINGS, particulars
 from dask_rac.standins import check_documents, check_sift
 from dask_rac.store.edges import open_edges
@@ -90,6 +91,12 @@ def _export(given: Given, client: Any, report: Progress) -> dict[str, Any]:
     return {"merges": run.n_nodes - run.n_trees}
 
 
+def _report(given: Given, client: Any, report: Progress) -> dict[str, Any]:
+    run = open_run(given["run"], progress=report)
+    run.report(given["output"], height=given["height"])
+    return {"merges": run.n_nodes - run.n_trees}
+
+
 DOES: dict[str, Callable[[Given, Any, Progress], dict[str, Any]]] = {
     "generate": _generate,
     "graph": _graph,
@@ -98,6 +105,7 @@ DOES: dict[str, Callable[[Given, Any, Progress], dict[str, Any]]] = {
     "verify": _verify,
     "cut": _cut,
     "export": _export,
+    "report": _report,
 }
 
 
@@ -133,10 +141,18 @@ def _check_cut(given: Given) -> None:
             raise InputError(f"{name}: {given[name]} is not to be had")
 
 
+def _check_report(given: Given) -> None:
+    check_page(given["output"])
+    heights = given["height"] if isinstance(given["height"], list) else [given["height"]]
+    if any(height is not None and not math.isfinite(height) for height in heights):
+        raise InputError(f"height: {given['height']} is not to be had")
+
+
 CHECKS: dict[str, Callable[[Given], Any]] = {
     "generate": _check_generate,
     "graph": _check_graph,
     "cluster": _check_cluster,
     "cut": _check_cut,
     "export": lambda given: tree_kind(given["output"]),
+    "report": _check_report,
 }

@@ -24,6 +24,7 @@ from dask_rac.vectors.plan import EDGE_WEIGHT, ids_of
 from dask_rac.workers import Threads
 
 MERGE_BYTES = {".npy": 32, ".parquet": 36}  # a row of Z; a row of merges
+PAGE_BYTES = 5_000_000
 NEWICK_BYTES = 48  # a node: its name, two lengths, brackets
 
 
@@ -150,6 +151,10 @@ def _export(given: Mapping[str, Any], before: Forecast | None, place: str) -> Fo
     return _at_most(_run(given["run"], before), MERGE_BYTES.get(ending, NEWICK_BYTES))
 
 
+def _report(given: Mapping[str, Any], before: Forecast | None, place: str) -> Forecast:
+    return Forecast(f"a page, {size_text(PAGE_BYTES)} at most", _run(given["run"], before).nodes, bytes=PAGE_BYTES)
+
+
 def _at_most(known: Forecast, node_bytes: int) -> Forecast:
     """An output of so many bytes a node."""
     if known.nodes is None:
@@ -166,4 +171,5 @@ MAKERS = {
     "verify": _verify,
     "cut": _cut,
     "export": _export,
+    "report": _report,
 }

@@ -87,25 +87,31 @@ class Lives:
 
     def largest(self, distances: NDArray[np.float64], most: int) -> list[NDArray[np.int64]]:
         """The places of the largest clusters at each of some distances, which must grow; equal ones by their node."""
-        born = np.searchsorted(distances, self.distance)
-        ended = np.searchsorted(distances, self.ends())
+        born, ended = self._cuts(distances)
         there = np.flatnonzero(born < ended)
-        by_size = there[np.lexsort((self.node[there], -self.size[there].astype(np.int64)))]
+        size = self.size[there].astype(np.int64)
+        by_size = there[np.argsort(self.node[there] - self.n_nodes * size)]
         chosen, count = np.empty((len(distances), most), np.int64), np.zeros(len(distances), np.int64)
         find_largest(by_size, born, ended, chosen, count)
         return [row[:found] for row, found in zip(chosen, count.tolist(), strict=True)]
 
     def histograms(self, distances: NDArray[np.float64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Clusters, and nodes in them, of 1, 2 to 3, 4 to 7, ... nodes at each of some distances, which must grow."""
-        cuts = len(distances)
+        columns = len(distances) + 1
         bins = int(self.size.max(initial=1)).bit_length()
-        kind = np.frexp(self.size.astype(np.float64))[1] - 1
-        born, ended = np.searchsorted(distances, self.distance), np.searchsorted(distances, self.ends())
+        first = (np.frexp(self.size)[1] - 1) * columns
+        born, ended = self._cuts(distances)
         tables = []
         for weights in (None, self.size):
-            change = np.bincount(kind * (cuts + 1) + born, weights, bins * (cuts + 1))
-            change -= np.bincount(kind * (cuts + 1) + ended, weights, bins * (cuts + 1))
-            tables.append(np.cumsum(change.reshape(bins, cuts + 1), axis=1)[:, :-1].T.astype(np.int64))
+            change = np.bincount(first + born, weights, bins * columns)
+            change -= np.bincount(first + ended, weights, bins * columns)
+            tables.append(np.cumsum(change.reshape(bins, columns), axis=1)[:, :-1].T.astype(np.int64))
         for table in tables:
             table[:, 0] = self.count_single(distances)
         return tables[0], tables[1]
+
+    def _cuts(self, distances: NDArray[np.float64]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+        """The first of some growing distances at which each cluster is there, and the first at which it is not."""
+        bounds = np.concatenate(([0], self.done(distances), [len(self)]))
+        born = np.repeat(np.arange(len(distances) + 1, dtype=np.int32), np.diff(bounds))
+        return born, np.append(born, np.int32(len(distances)))[self.end]

@@ -54,6 +54,7 @@ def overview(path: str | PathLike[str]) -> Overview:
     """What the store at a path tells."""
     store = Folder(path)
     header = manifests.read_header(store)
+    written = manifests.count_manifests(store)  # before they are read: a run on its way adds to them
     chain = manifests.read_chain(store)
     tables = [table for step in chain for table in step.merges]
     heights = [table.low for table in tables] + [table.high for table in tables]
@@ -62,7 +63,7 @@ def overview(path: str | PathLike[str]) -> Overview:
     return Overview(
         store.url,
         _status(store, last),
-        f"{manifests.STEPS}/{len(chain):05d}.json" if len(chain) < manifests.count_manifests(store) else None,
+        f"{manifests.STEPS}/{len(chain):05d}.json" if len(chain) < written else None,
         header,
         chain[0].facts if chain else None,
         _rounds(store, chain),

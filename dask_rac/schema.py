@@ -154,6 +154,11 @@ STEPS: dict[str, dict[str, Key]] = {
         "zero": Key(_number),
         "output": Key(_text, required=True),
     },
+    "report": {
+        "run": Key(_text),
+        "height": Key(_some(_number)),
+        "output": Key(_text, "report.html"),
+    },
 }
 """What each kind of step may be told."""
 
@@ -162,7 +167,7 @@ INPUTS = {
     "cluster": ("edges", ("graph", "generate", "ingest")),
     "verify": ("run", ("cluster",)),
 }
-INPUTS |= {"cut": INPUTS["verify"], "export": INPUTS["verify"]}
+INPUTS |= dict.fromkeys(("cut", "export", "report"), INPUTS["verify"])
 """What a step works on, and the kinds of steps that make it."""
 
 GENERATED: dict[str, dict[str, Any]] = {

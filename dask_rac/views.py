@@ -229,8 +229,9 @@ class Views:
         str
             `path`.
         """
-        from dask_rac.report.page import write_report  # noqa: PLC0415 - Bokeh is an extra
+        from dask_rac.report.page import check_report, write_report  # noqa: PLC0415 - Bokeh is an extra
 
+        check_report(path, overwrite)
         heights = np.empty(0) if height is None else _heights(height)
         return write_report(path, self._subject().tell(heights, refresh), overwrite=overwrite)
 

@@ -22,7 +22,7 @@ from tests.terminal import Terminal
 
 COMMANDS = ["demo", "generate", "generate lattice", "ingest", "cluster", "resume", "plan", "info", "verify", "cut"]
 COMMANDS += ["export", "run", "completion", "generate sift", "generate documents", "graph", "graph knn", "graph eps"]
-COMMANDS += ["graph complete"]
+COMMANDS += ["graph complete", "report"]
 
 NODES = 600
 
@@ -197,10 +197,10 @@ class TestCommands:
         assert shown.returncode == 0, shown.stderr
         assert max(map(len, shown.stdout.splitlines())) <= 80
         asked = re.findall(r"^\$ dask-rac (\w+)", shown.stdout, flags=re.MULTILINE)
-        assert asked == ["plan", "cluster", "resume", "info", "verify", "cut", "export"]
+        assert asked == ["plan", "cluster", "resume", "info", "verify", "cut", "export", "report"]
         for text in ("stopped after two rounds", "█", "top of the tree", "come out of", "share the centre"):
             assert text in shown.stdout
-        assert {"edges.parquet", "run", "labels.parquet", "tree.nwk"} <= {
+        assert {"edges.parquet", "run", "labels.parquet", "tree.nwk", "report.html"} <= {
             path.name for path in (tmp_path / "demo").iterdir()
         }
         again = rac("demo", "--nodes", "3000", "--folder", "demo", cwd=tmp_path)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 from collections.abc import Callable
+from importlib.util import find_spec
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from dask_rac.config import Event
 
 GROUPS = 12
+FILES = ("edges.parquet", "run", "labels.parquet", "tree.nwk", "report.html")
 
 
 @options.command("dask-rac demo")
@@ -30,7 +32,7 @@ GROUPS = 12
 def demo(ctx: click.Context, shell: Shell, nodes: int, folder: str | None) -> None:
     """Show everything once, small, with pictures.
 
-    Edges, a plan, a run that is stopped and resumed, its tree, its audit, labels, files.
+    Edges, a plan, a run that is stopped and resumed, its tree, its audit, labels, files, a report.
     """
     if folder is None:
         with TemporaryDirectory() as temporary:
@@ -47,7 +49,7 @@ def _show(ctx: click.Context, shell: Shell, nodes: int, folder: str) -> None:
     from dask_rac.errors import InputError
 
     before = os.getcwd()
-    taken = [name for name in ("edges.parquet", "run", "labels.parquet", "tree.nwk") if _there(folder, name)]
+    taken = [name for name in FILES if _there(folder, name)]
     if taken:
         raise InputError(f"{folder} has {', '.join(taken)} already: nothing is written over, so give another --folder")
     os.chdir(folder)
@@ -64,6 +66,8 @@ def _show(ctx: click.Context, shell: Shell, nodes: int, folder: str) -> None:
         _command(ctx, shell, "cut", "run", "--clusters", str(wanted), "-o", "labels.parquet")
         say(f"{_agreement('run', wanted, group):.1%} of the points share the centre of most of their cluster.\n")
         _command(ctx, shell, "export", "run", "-o", "tree.nwk")
+        if find_spec("bokeh"):
+            _command(ctx, shell, "report", "run", "-o", "report.html")
     finally:
         os.chdir(before)
 

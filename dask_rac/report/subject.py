@@ -1,0 +1,109 @@
+"""A hierarchy as a report sees it, and what the report then tells."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from dask_rac.config import RoundRecord, Settings
+from dask_rac.lives import Lives
+from dask_rac.pictures.alpha_beta import alpha_beta_picture
+from dask_rac.pictures.dendrogram import dendrogram_picture
+from dask_rac.pictures.heights import CutMark, heights_picture
+from dask_rac.pictures.phases import phases_picture
+from dask_rac.pictures.picture import Picture
+from dask_rac.pictures.rounds import rounds_picture
+from dask_rac.pictures.sizes import sizes_picture
+from dask_rac.report.facts import ReportFacts, Status, SuggestedCut
+from dask_rac.report.findings import findings_of
+from dask_rac.report.remarks import remarks_of
+from dask_rac.report.words import parameters_of, timings_of
+from dask_rac.summary import Snapshot, height_curve, snapshots, thinned
+from dask_rac.treetop import Branch
+
+POSITIONS = 130
+"""Of the slider near the top of the tree; half as many are spread over all of it."""
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What a report is about."""
+
+    name: str
+    status: Status
+    settings: Settings
+    records: Sequence[RoundRecord]
+    lives: Lives
+    branches: Sequence[Branch]
+    """The top of the tree."""
+    cuts: pd.DataFrame
+    """Those suggested, the most stable first."""
+    phases: pd.DataFrame
+    """Seconds of each phase, a row a step."""
+    graph: Mapping[str, str]
+    """What is known of the input."""
+    result: Mapping[str, str]
+    """What came out."""
+    versions: Mapping[str, str]
+    run: str | None = None
+    """The store."""
+    known: Mapping[str, int | str | None] = field(default_factory=dict)
+    """What else may be worth a remark: fields of `Findings`."""
+
+    def tell(self, heights: NDArray[np.float64], refresh: float | None) -> ReportFacts:
+        """All that the page shows, with these heights marked."""
+        suggested: NDArray[np.float64] = self.cuts["height"].to_numpy()
+        shown = snapshots(self.lives, [*self._positions(), *suggested.tolist(), *heights.tolist()])
+        by_height = {one.height: one for one in shown}
+        first = by_height[float(suggested[0])] if len(suggested) else None
+        found = findings_of(
+            self.settings, self.records, self.lives, status=self.status, run=self.run, cut=first, **self.known
+        )
+        return ReportFacts(
+            self.name,
+            self.status,
+            self.lives.n_nodes,
+            self.settings.weights == "similarity",
+            parameters_of(self.settings),
+            self.graph,
+            self.result,
+            self.run,
+            self._pictures(first, [by_height[at] for at in (*suggested.tolist(), *heights.tolist())]),
+            shown,
+            tuple(
+                SuggestedCut(*row) for row in self.cuts[["height", "n_clusters", "lifetime"]].itertuples(index=False)
+            ),
+            tuple(heights.tolist()),
+            remarks_of(found),
+            timings_of(self.phases, "step" if self.run else "round") if len(self.phases) else None,
+            self.versions,
+            refresh=refresh,
+        )
+
+    def _positions(self) -> list[float]:
+        """Heights for the slider."""
+        places = thinned(self.lives, POSITIONS) - 1
+        positions: list[float] = (self.lives.sign * self.lives.distance[places] + 0.0).tolist()
+        return positions
+
+    def _pictures(self, first: Snapshot | None, marked: Sequence[Snapshot]) -> list[Picture]:
+        """In the order of the page."""
+        pictures = [rounds_picture(self.records), alpha_beta_picture(self.records)]
+        if len(self.phases):
+            pictures.append(phases_picture(self.phases))
+        if not len(self.lives):
+            return pictures
+        marks = [CutMark(one.height, one.clusters) for one in {one.height: one for one in marked}.values()]
+        pictures.append(
+            dendrogram_picture(
+                self.branches, self.lives.n_nodes - len(self.lives), self.settings.weights == "similarity"
+            )
+        )
+        pictures.append(heights_picture(height_curve(self.lives), marks))
+        sizes = (first or snapshots(self.lives, self._positions()[-1:])[0]).sizes
+        largest, most = int(self.lives.size.max()), self.lives.n_nodes  # for all positions of the slider
+        return [*pictures, sizes_picture(sizes, largest=largest, most=most)]

@@ -1,0 +1,87 @@
+"""Numbers, names and parameters in words that are safe to show."""
+
+from __future__ import annotations
+
+import math
+import shlex
+
+import pandas as pd
+
+from dask_rac.config import Settings, size_text
+from dask_rac.report.facts import Table
+from dask_rac.store.manifest import Facts, Header
+
+
+def shown(text: str) -> str:
+    """A text without what nobody sees, or what turns the text around it: such characters as their escapes."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else _escape(c) for c in text)
+
+
+def _escape(character: str) -> str:
+    """As in a literal of Python's or of a shell's."""
+    code = ord(character)
+    return f"\\x{code:02x}" if code < 0x80 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+def quoted(path: str) -> str:
+    """A path as a word of a shell, which sees every character as it is."""
+    if path.isprintable():
+        return shlex.quote(path)
+    bare = path.replace("\\", "\\\\").replace("'", "\\'")
+    return "$'" + "".join(f"\\x{ord(c) - 0xDC00:02x}" if 0xDC80 <= ord(c) < 0xDD00 else shown(c) for c in bare) + "'"
+
+
+def counted(number: int, thing: str, things: str | None = None) -> str:
+    """So many of something."""
+    return f"{number:,} {thing if number == 1 else things or f'{thing}s'}"
+
+
+def share(part: int, whole: int) -> str:
+    """A part of a whole."""
+    percent = 100 * part / whole if whole else 0.0
+    return f"{percent:.3g}%" if percent < 99.95 or part == whole else "99.9%"
+
+
+def parameters_of(settings: Settings) -> dict[str, str]:
+    """What a run computes."""
+    words = {
+        "linkage": settings.linkage,
+        "weights": settings.weights,
+        "missing": str(settings.missing),
+        "duplicates": settings.duplicates,
+        "finisher": "yes" if settings.finisher else "no",
+    }
+    return words | ({"max_height": repr(settings.max_height)} if math.isfinite(settings.max_height) else {})
+
+
+def graph_of(header: Header, facts: Facts | None) -> dict[str, str]:
+    """What is known of the edges of a stored run."""
+    words = {"edges from": header.source or "memory"}
+    if facts is None:
+        return words
+    words |= {
+        "nodes": f"{facts.nodes:,}",
+        "edges": f"{facts.edges:,}",
+        "edges a node": f"{2 * facts.edges / facts.nodes:.3g} on average" if facts.nodes else "0",
+        "weights": f"{facts.least:.6g} to {facts.largest:.6g}, {header.weights}" if facts.edges else header.weights,
+        "size": size_text(facts.input_bytes),
+    }
+    again = {"rows that name an edge again": f"{facts.repeats:,}"} if facts.repeats else {}
+    return words | again | ({"self loops dropped": f"{facts.loops:,}"} if facts.loops else {})
+
+
+def timings_of(seconds: pd.DataFrame, first: str) -> Table:
+    """Seconds of each phase, a row for each of the index, and all together; phases that took none are left out."""
+    used = seconds.loc[:, (seconds > 0).any()]
+    columns = (first, *map(str, used.columns), "all")
+    values = zip(used.index, used.to_numpy().tolist(), strict=True)
+    rows = [(str(name), *map(_seconds, row), _seconds(sum(row))) for name, row in values]
+    total = used.sum()
+    return Table(columns, (*rows, ("all", *map(_seconds, total), _seconds(float(total.sum())))))
+
+
+def _seconds(value: float) -> str:
+    """Three digits are enough."""
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}" if value >= 0.001 or not value else "<0.001"

@@ -1,0 +1,161 @@
+"""What is worth a remark, and in which words."""
+
+import ast
+import shlex
+import subprocess
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import dask_rac
+from dask_rac.config import RoundRecord, checked_settings
+from dask_rac.report.findings import Findings, findings_of
+from dask_rac.report.remarks import remarks_of
+from dask_rac.report.words import counted, parameters_of, quoted, share, shown, timings_of
+from dask_rac.summary import LargeCluster, SizeHistogram, Snapshot
+from tests.effort import examples
+from tests.strategies import Graph, graphs
+from tests.test_dendrogram import run
+
+SETTINGS = checked_settings("average", "ignore", "distance", None, "error", True)
+PLAIN = Findings(SETTINGS, 100, 99, largest=100)
+"""A connected graph that leaves nothing to say."""
+
+
+def names(found: Findings) -> list[str]:
+    return [remark.name for remark in remarks_of(found)]
+
+
+def title(found: Findings) -> str:
+    """Of the only remark."""
+    (remark,) = remarks_of(found)
+    return remark.title
+
+
+def snapshot(largest: int, clusters: int, single: int) -> Snapshot:
+    nothing = np.empty(0, np.int64)
+    one = LargeCluster(0, largest, 1.0, None)
+    return Snapshot(1.0, clusters, single, (one,), SizeHistogram(1.0, nothing, nothing, nothing))
+
+
+class TestRemarks:
+    def test_of_nothing_in_particular_there_are_none(self) -> None:
+        assert remarks_of(PLAIN) == ()
+        assert remarks_of(replace(PLAIN, status="finished", run="run", tied=0, finisher=4)) == ()
+
+    def test_a_forest_tells_its_trees(self) -> None:
+        found = replace(PLAIN, merges=83, single=12, largest=60)
+        assert title(found) == "17 trees, 12 single nodes among them; the largest has 60% of all nodes"
+        (remark,) = remarks_of(found)
+        assert "component" in remark.meaning
+        assert "larger k" in remark.remedy
+        (remark,) = remarks_of(replace(found, settings=replace(SETTINGS, missing="infinite")))
+        assert "missing='infinite'" in remark.meaning
+
+    def test_a_bound_of_heights_is_no_forest(self) -> None:
+        bounded = replace(PLAIN, merges=83, settings=replace(SETTINGS, max_height=0.5))
+        assert names(bounded) == ["max_height"]
+        assert title(bounded) == "Nothing merges above 0.5: 17 trees"
+        alike = replace(SETTINGS, max_height=0.5, weights="similarity")
+        assert title(replace(bounded, settings=alike)) == "Nothing merges below 0.5: 17 trees"
+        assert names(replace(bounded, merges=99)) == []
+
+    @pytest.mark.parametrize(("tied", "told"), [(0, 0), (9, 0), (10, 1), (999, 1)])
+    def test_ties_are_told_from_a_hundredth_on(self, tied: int, told: int) -> None:
+        assert names(Findings(SETTINGS, 1_000, 999, largest=1_000, tied=tied)) == ["ties"] * told
+
+    def test_a_long_tail(self) -> None:
+        assert title(replace(PLAIN, finisher=30)) == "The finisher did 30.3% of the merges"
+        assert title(replace(PLAIN, deferred=1)) == "1 round ran in the place of the finisher, which had no room"
+
+    def test_a_chained_cut(self) -> None:
+        assert names(replace(PLAIN, cut=snapshot(95, 6, 5))) == ["chained"]
+        assert names(replace(PLAIN, cut=snapshot(30, 60, 50))) == []
+        assert names(replace(PLAIN, cut=snapshot(60, 4, 1))) == []
+
+    def test_what_was_dropped(self) -> None:
+        assert title(replace(PLAIN, loops=1)) == "1 self loop was dropped"
+        assert title(replace(PLAIN, repeats=1_234)) == "1,234 rows name an edge again"
+        (remark,) = remarks_of(replace(PLAIN, repeats=2, settings=replace(SETTINGS, duplicates="min")))
+        assert "duplicates='min' decided" in remark.meaning
+
+    @pytest.mark.parametrize("status", ["running", "stopped", "unfinished"])
+    def test_a_run_that_is_not_finished(self, status: str) -> None:
+        found = replace(PLAIN, merges=40, status=status, run="my run")  # type: ignore[arg-type]
+        (remark,) = remarks_of(found)
+        assert (remark.name, remark.urgent) == ("unfinished", True)
+        assert "40 merges of at most 99 so far" in remark.title
+        assert remark.command == ("" if status == "running" else "dask-rac resume 'my run'")
+
+    def test_what_is_urgent_comes_first(self) -> None:
+        found = replace(PLAIN, loops=1, tied=99, status="stopped", run="run", damaged="manifests/00003.json")
+        assert names(found) == ["damaged", "unfinished", "ties", "loops"]
+        assert "manifests/00003.json" in remarks_of(found)[0].title
+
+    @given(graphs(), st.sampled_from(["distance", "similarity"]))
+    @examples(60)
+    def test_numbers_of_a_tree(self, graph: Graph, weights: str) -> None:
+        clustering = run(graph, weights=weights)
+        heights = clustering.merges["height"]
+        sizes = np.bincount(clustering.labels)
+        found = findings_of(SETTINGS, [], clustering._lives, loops=3)
+        assert found.tied == int(heights.duplicated(keep=False).sum())
+        assert (found.trees, found.single, found.largest) == (len(sizes), (sizes == 1).sum(), sizes.max())
+        assert found.loops == 3
+
+    def test_rounds_are_counted(self) -> None:
+        records = [RoundRecord(9, 9, 3), RoundRecord(6, 6, 2, deferred=True), RoundRecord(4, 4, 3, finisher=True)]
+        clustering = dask_rac.cluster(([0], [1], [1.0]))
+        found = findings_of(SETTINGS, records, clustering._lives)
+        assert (found.finisher, found.deferred) == (3, 1)
+
+
+class TestWords:
+    def test_what_nobody_sees_is_shown(self) -> None:
+        assert shown("plain é 漢 עברית") == "plain é 漢 עברית"
+        assert shown("a\u202egnp.exe\x00\n\udcff\U000e0001") == "a\\u202egnp.exe\\x00\\x0a\\udcff\\U000e0001"
+
+    @given(st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), min_size=1))
+    @examples(40)
+    def test_a_shell_reads_what_was_quoted(self, path: str) -> None:
+        words = quoted(path)
+        assert words.isprintable()
+        if path.isprintable():
+            assert shlex.split(words) == [path]
+        else:
+            said = subprocess.run(["bash", "-c", f"printf %s {words}"], capture_output=True, check=True)
+            assert said.stdout.decode() == path
+
+    def test_bytes_that_are_no_text_are_quoted(self) -> None:
+        words = quoted("é-\udcff")
+        said = subprocess.run(["bash", "-c", f"printf %s {words}"], capture_output=True, check=True)
+        assert said.stdout == "é-".encode() + b"\xff"
+
+    def test_counts_and_shares(self) -> None:
+        assert (counted(1, "tree"), counted(1_000, "tree")) == ("1 tree", "1,000 trees")
+        assert [share(part, 100_000) for part in (0, 3, 12_345, 99_990, 100_000)] == [
+            "0%",
+            "0.003%",
+            "12.3%",
+            "99.9%",
+            "100%",
+        ]
+
+    def test_parameters(self) -> None:
+        words = parameters_of(replace(SETTINGS, max_height=0.5))
+        assert (words["linkage"], words["missing"], ast.literal_eval(words["max_height"])) == ("average", "ignore", 0.5)
+        assert "max_height" not in parameters_of(SETTINGS)
+
+    def test_timings_have_sums(self) -> None:
+        seconds = pd.DataFrame({"read": [1.0, 0.0], "fold": [0.25, 200.0], "idle": [0.0, 0.0]}, ["edges", "1"])
+        table = timings_of(seconds, "step")
+        assert table.columns == ("step", "read", "fold", "all")
+        assert table.rows == (
+            ("edges", "1", "0.25", "1.25"),
+            ("1", "0", "200", "200"),
+            ("all", "1", "200", "201"),
+        )
