@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from os import PathLike
-from typing import Any, overload
+from typing import Any, Literal, overload
 
-from dask_rac import driver
-from dask_rac.checks import check_missing
-from dask_rac.clustering import Clustering, StoredClustering
-from dask_rac.config import Event, Progress, checked_settings
+from dask_rac.clustering import Clustering
+from dask_rac.config import Progress, Settings, checked_settings
 from dask_rac.defaults import setting
-from dask_rac.edges import load_graph, told_nodes
+from dask_rac.edges import told_nodes
 from dask_rac.errors import InputError
+from dask_rac.handle import RunHandle
 from dask_rac.planner import Plan
 from dask_rac.progress import watcher
+from dask_rac.remote import cluster_edges
 from dask_rac.session import (
     PlanOptions,
     RunOptions,
+    check_options,
     open_result,
     plan_stored,
     refuse_taken,
@@ -26,8 +29,14 @@ from dask_rac.session import (
     stored_cluster,
 )
 from dask_rac.store.files import Folder
+from dask_rac.store.manifest import read_header
+from dask_rac.stored_clustering import StoredClustering
 from dask_rac.vectors.graph import memory_graph, request_of, stored_graph, told
 from dask_rac.vectors.plan import Request
+from dask_rac.workers import Scheduler, chosen
+
+Asked = tuple[Request, Sequence[str] | None]
+"""Which graph vectors are to have, and which columns hold them."""
 
 
 @overload
@@ -47,6 +56,7 @@ def cluster(
     memory: str | float | None = ...,
     shards: int | None = ...,
     client: Any = ...,
+    wait: Literal[True] = ...,
 ) -> Clustering: ...
 
 
@@ -67,7 +77,29 @@ def cluster(
     memory: str | float | None = ...,
     shards: int | None = ...,
     client: Any = ...,
+    wait: Literal[True] = ...,
 ) -> StoredClustering: ...
+
+
+@overload
+def cluster(
+    edges: Any,
+    linkage: str = ...,
+    missing: str | float | None = ...,
+    weights: str = ...,
+    n_nodes: int | None = ...,
+    max_height: float | None = ...,
+    duplicates: str = ...,
+    finisher: bool = ...,
+    progress: Progress | bool | None = ...,
+    *,
+    graph: Mapping[str, Any] | None = ...,
+    store: str | PathLike[str] | None = ...,
+    memory: str | float | None = ...,
+    shards: int | None = ...,
+    client: Any = ...,
+    wait: Literal[False],
+) -> RunHandle: ...
 
 
 def cluster(
@@ -86,12 +118,14 @@ def cluster(
     memory: str | float | None = None,
     shards: int | None = None,
     client: Any = None,
-) -> Clustering:
+    wait: bool = True,
+) -> Clustering | RunHandle:
     """The exact hierarchical agglomerative clustering of a weighted graph.
 
     In memory, or with `store=` out of core: then a graph many times larger than memory is read in pieces and clustered
-    through the disk, round by round, on the threads of this process or on the workers of a `distributed.Client`; what
-    is done stays done, and `resume` goes on after whatever stopped it. The merges are the same, to the last bit.
+    through the disk, round by round; what is done stays done, and `resume` goes on after whatever stopped it. It runs
+    where Dask would run: on the workers of the current `distributed.Client`, else in the threads of this process. The
+    merges are the same, to the last bit.
 
     Parameters
     ----------
@@ -120,8 +154,9 @@ def cluster(
         Whether sequential HAC takes over when rounds merge few clusters. False runs rounds to the end; the hierarchy is
         the same.
     progress : callable or bool, optional
-        Called with an `Event` at each stage and after each round. By default a bar on a terminal, else nothing; False
-        for nothing, True for the bar, or plain lines where there is no terminal.
+        Called with an `Event` at each stage and after each round. By default a bar on a terminal or in a notebook, else
+        nothing; False for nothing, True for the bar, or plain lines where there is neither. With `wait=False` nothing
+        by default, as the handle tells it.
     graph : dict, optional
         Which edges the vectors are to have: the arguments of `knn_graph`, such as `dict(k=15, metric="cosine")`, of
         `eps_graph`, `dict(eps=0.5)`, or of `complete_graph`, `dict(kind="complete")`. With `store=` they stay in a
@@ -136,12 +171,19 @@ def cluster(
         Into how many shards the graph is cut at first. By default as few as `memory` allows. For `store=`. Defaults of
         this and of `memory` may be set in Dask's configuration, as `rac.shards` and `rac.memory`.
     client : distributed.Client, optional
-        Where to run. By default the current client, else the threads of this process. For `store=`.
+        Where to run. By default the current client, else the threads of this process; with Dask's setting
+        `scheduler="threads"`, and within a task of Dask's, always those. In memory a run takes one worker and all its
+        threads: edges are sent there, paths and the partitions of a Dask DataFrame are read there. With `store=` it
+        takes all workers.
+    wait : bool
+        Whether to return only when it is done. False returns a `RunHandle` at once, and the run goes on in the
+        background. Parameters that cannot be used still raise here; what the edges are to blame for, `result()` raises.
 
     Returns
     -------
     Clustering
-        With `store=`, a `StoredClustering`, whose merges stay on disk.
+        With `store=`, a `StoredClustering`, whose merges stay on disk. With `wait=False`, a `RunHandle`, whose
+        `result()` gives that.
 
     Raises
     ------
@@ -153,46 +195,58 @@ def cluster(
         If memory, disk or workers do not suffice; it says which setting would.
     """
     settings = checked_settings(linkage, missing, weights, max_height, duplicates, finisher)
-    for name, value in (("memory", memory), ("shards", shards), ("client", client)):
+    for name, value in (("memory", memory), ("shards", shards)):
         if value is not None and store is None:
             raise InputError(f"{name}= is for runs through the disk: give store= as well, or leave it out")
-    if graph is not None:
-        edges = _edges_of(edges, request_of(graph, weights), store, (setting("memory", memory), client, progress))
-    known = told_nodes(edges, weights)
-    n_nodes = known if n_nodes is None else n_nodes
+    place = chosen(client)
+    options = PlanOptions(n_nodes, setting("memory", memory), setting("shards", shards), place)
     if store is not None:
-        options = RunOptions(n_nodes, setting("memory", memory), setting("shards", shards), client, store)
-        with watcher(progress) as report:
-            return stored_cluster(edges, settings, options, report)
-    with driver.new_team() as team, watcher(progress) as report:
-        report(Event("compile"))
-        driver.compile_kernels("int32")
-        report(Event("load"))
-        loaded = load_graph(edges, n_nodes, settings, team, driver.memory_limit())
-        check_missing(settings, len(loaded.rows.start), loaded.least, loaded.largest)
-        if loaded.loops:
-            warnings.warn(f"dropped {loaded.loops} self loops: a node has no distance to itself", stacklevel=2)
-        nodes, ids = len(loaded.rows.start), loaded.rows.neighbour.dtype.name
-        if ids != "int32":
-            report(Event("compile", nodes))
-            driver.compile_kernels(ids)
-        outcome = driver.run(loaded, settings, team, report)
-        report(Event("done", nodes, len(outcome.round)))
-    return Clustering(nodes, outcome.merges, outcome.round, outcome.records, settings)
-
-
-def _edges_of(
-    vectors: Any, asked: tuple[Request, Any], store: str | PathLike[str] | None, how: tuple[Any, Any, Any]
-) -> Any:
-    """The edges of vectors: in memory, or in a folder beside the store of their run."""
-    memory, client, progress = how
+        options = RunOptions(**vars(options), store=store)
+    asked = None if graph is None else request_of(graph, weights)
+    if not wait:
+        _refuse_early(options, edges, settings, asked)
+        url = None if store is None else Folder(store).url
+        return RunHandle(
+            partial(_run, edges, asked, settings, options), place, url, watcher(False if progress is None else progress)
+        )
     with watcher(progress) as report:
-        if store is None:
-            return told(*memory_graph(vectors, *asked, (memory, client, report)))
-        refuse_taken(Folder(store))
-        edges = f"{Folder(store).url}.graph"
-        stored_graph(vectors, *asked, edges, (memory, client, report))
-    return edges
+        result, warned = _run(edges, asked, settings, options, report)
+    for text in warned:
+        warnings.warn(text, stacklevel=2)
+    return result
+
+
+def _refuse_early(options: PlanOptions, edges: Any, settings: Settings, asked: Asked | None) -> None:
+    """Raise what a run would raise, as far as that can be seen at once."""
+    check_options(options)
+    if isinstance(options, RunOptions):
+        refuse_taken(Folder(options.store))
+    if asked is None:
+        told_nodes(edges, settings.weights)
+
+
+def _run(
+    edges: Any, asked: Asked | None, settings: Settings, options: PlanOptions, report: Progress
+) -> tuple[Clustering, list[str]]:
+    """Do a run, wherever it is to be: its result, and what to warn of."""
+    how = options.memory, options.client, report
+    if asked is not None and isinstance(options, RunOptions):
+        store = Folder(options.store)
+        refuse_taken(store)
+        vectors, edges = edges, f"{store.url}.graph"
+        stored_graph(vectors, *asked, edges, how)
+    elif asked is not None:
+        edges = told(*memory_graph(edges, *asked, how))
+    known = told_nodes(edges, settings.weights)
+    options = replace(options, n_nodes=known if options.n_nodes is None else options.n_nodes)
+    result: Clustering
+    if isinstance(options, RunOptions):
+        result, loops = stored_cluster(edges, settings, options, report)
+    else:
+        found = cluster_edges(edges, options.n_nodes, settings, options.client, report)
+        outcome, loops = found.outcome, found.loops
+        result = Clustering(found.nodes, outcome.merges, outcome.round, outcome.records, settings)
+    return result, [f"dropped {loops} self loops: a node has no distance to itself"] if loops else []
 
 
 def plan_run(
@@ -232,13 +286,36 @@ def plan_run(
         return plan_stored(edges, settings, options, report)
 
 
+@overload
+def resume(
+    store: str | PathLike[str],
+    *,
+    memory: str | float | None = ...,
+    client: Any = ...,
+    progress: Progress | bool | None = ...,
+    wait: Literal[True] = ...,
+) -> StoredClustering: ...
+
+
+@overload
+def resume(
+    store: str | PathLike[str],
+    *,
+    memory: str | float | None = ...,
+    client: Any = ...,
+    progress: Progress | bool | None = ...,
+    wait: Literal[False],
+) -> RunHandle: ...
+
+
 def resume(
     store: str | PathLike[str],
     *,
     memory: str | float | None = None,
     client: Any = None,
     progress: Progress | bool | None = None,
-) -> StoredClustering:
+    wait: bool = True,
+) -> StoredClustering | RunHandle:
     """Go on with a run that was stopped, from the last round whose files are sound.
 
     Parameters
@@ -251,11 +328,14 @@ def resume(
         As for `cluster`.
     progress : callable or bool, optional
         As for `cluster`.
+    wait : bool
+        As for `cluster`: False returns a `RunHandle` at once.
 
     Returns
     -------
     StoredClustering
-        The result: the same, to the last bit, as if nothing had stopped the run. That of a finished run at once.
+        The result: the same, to the last bit, as if nothing had stopped the run. That of a finished run at once. With
+        `wait=False`, a `RunHandle`, whose `result()` gives that.
 
     Raises
     ------
@@ -264,8 +344,21 @@ def resume(
     InputError
         If the edges have changed since the run began.
     """
-    with watcher(progress) as report:
-        return resume_run(store, setting("memory", memory), client, report)
+    place, memory = chosen(client), setting("memory", memory)
+    if wait:
+        with watcher(progress) as report:
+            return resume_run(store, memory, place, report)
+    check_options(PlanOptions(None, memory, None, place))
+    read_header(Folder(store))
+    work = partial(_go_on, store, memory, place)
+    return RunHandle(work, place, Folder(store).url, watcher(False if progress is None else progress))
+
+
+def _go_on(
+    store: str | PathLike[str], memory: str | float | None, place: Scheduler, report: Progress
+) -> tuple[Clustering, list[str]]:
+    """Bring a run to its end; it has warned when it began."""
+    return resume_run(store, memory, place, report), []
 
 
 def open_run(store: str | PathLike[str], *, progress: Progress | bool | None = None) -> StoredClustering:

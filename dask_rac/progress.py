@@ -1,15 +1,19 @@
-"""Progress on a terminal, or as lines."""
+"""Progress on a terminal, in a notebook, or as lines."""
 
 import sys
 import time
+import uuid
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
+from threading import Event as Signal
+from threading import Thread
 from types import TracebackType
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Column
 
+from dask_rac.cards import State, bar
 from dask_rac.config import Event
 from dask_rac.config import Progress as Sink
 from dask_rac.errors import InputError
@@ -32,6 +36,8 @@ TEXTS = {
 }
 COUNTED = ("generate", "verify", "vectors", "neighbours", "lists", "edges")  # told piece by piece
 QUIET_SECONDS = 10  # between two lines about tasks
+UNSEEN_SECONDS = 0.3  # what ends sooner shows no bar in a notebook
+DRAW_SECONDS = 0.2  # between two pictures of one
 
 
 class Describer:
@@ -102,6 +108,107 @@ class TerminalProgress:
         self._bar.update(self._task, description=self._describe(event))
 
 
+class Tracker:
+    """How far something is: in words, as a fraction where that is known, in seconds."""
+
+    def __init__(self) -> None:
+        self.text = "starting"
+        self.fraction: float | None = None
+        self.event: Event | None = None
+        self._describe, self._rounds, self._began = Describer(), 0, time.monotonic()
+        self._ended: float | None = None
+
+    def __call__(self, event: Event) -> None:
+        """Take note of an event."""
+        self.text, self.event = self._describe(event), event
+        if event.record is not None:
+            self._rounds = max(self._rounds, event.record.round)
+        if event.stage in COUNTED:
+            self.fraction = event.done / event.total if event.total else None
+        elif event.n_nodes:
+            self.fraction = event.merges / max(1, event.n_nodes - 1)
+
+    def end(self) -> None:
+        """Stop the clock."""
+        self._ended = time.monotonic()
+
+    @property
+    def seconds(self) -> float:
+        """Since it began, until it ended."""
+        return (self._ended or time.monotonic()) - self._began
+
+    def line(self, state: State, why: str = "") -> str:
+        """All of it in one line, with the reason if it failed."""
+        seconds = self.seconds
+        if state == "running":
+            return f"{int(seconds) // 60}:{int(seconds) % 60:02d} · {self.text}"
+        took = f"{seconds:.1f} s" if seconds < 60 else f"{int(seconds) // 60}:{int(seconds) % 60:02d} min"
+        if state != "finished":
+            return f"{state} after {took}: {why or self.text}"
+        event = self.event
+        if event is None or event.stage != "done":
+            return f"done in {took}"
+        rounds = f" in {self._rounds} round{'s' * (self._rounds != 1)}" if self._rounds else ""
+        return f"{event.n_nodes:,} nodes, {event.merges:,} merges{rounds}, {took}"
+
+
+class CellOutput:
+    """HTML in the output of a notebook's cell, that changes when it is shown again."""
+
+    def __init__(self) -> None:
+        self._name, self._html = f"dask_rac-{uuid.uuid4().hex}", ""
+
+    @property
+    def seen(self) -> bool:
+        """Whether there is anything to see yet."""
+        return bool(self._html)
+
+    def show(self, html: str, text: str) -> None:
+        """Show it, or in place of what was there; `text` is for what cannot show HTML."""
+        from IPython.display import display  # noqa: PLC0415 - only where there is a notebook
+
+        if html != self._html:
+            bundle = {"text/html": html, "text/plain": text}
+            display(bundle, raw=True, display_id=self._name, update=self.seen)  # type: ignore[no-untyped-call]
+            self._html = html
+
+
+class NotebookProgress:
+    """A bar below a notebook's cell, which ends as one line; what ends at once shows none."""
+
+    def __init__(self) -> None:
+        self._tracker, self._output, self._ended = Tracker(), CellOutput(), Signal()
+        self._artist = Thread(target=self._draw, daemon=True)
+
+    def __enter__(self) -> "NotebookProgress":
+        self._artist.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._tracker.end()
+        self._ended.set()
+        self._artist.join()
+        if self._output.seen:
+            self._show("finished" if kind is None else "stopped" if issubclass(kind, KeyboardInterrupt) else "failed")
+
+    def __call__(self, event: Event) -> None:
+        """Show an event, soon."""
+        self._tracker(event)
+
+    def _draw(self) -> None:
+        """Draw until it ends."""
+        ended = self._ended.wait(UNSEEN_SECONDS)
+        while not ended:
+            self._show("running")
+            ended = self._ended.wait(DRAW_SECONDS)
+
+    def _show(self, state: State) -> None:
+        line = self._tracker.line(state)
+        self._output.show(bar(line, self._tracker.fraction, state), line)
+
+
 def write_line(text: str) -> None:
     """A line on standard error."""
     sys.stderr.write(f"dask_rac: {text}\n")
@@ -131,11 +238,19 @@ def watcher(progress: Sink | bool | None) -> AbstractContextManager[Sink]:
         return nullcontext(progress)
     if progress is not None and not isinstance(progress, bool):
         raise InputError(f"progress={progress!r} is neither True nor False nor a function")
+    if progress is not False and in_notebook():
+        return NotebookProgress()
     if progress and not on_terminal():
         return nullcontext(LineProgress())
     if progress or (progress is None and on_terminal()):
         return TerminalProgress()
     return nullcontext(lambda _: None)
+
+
+def in_notebook() -> bool:
+    """Whether this is the kernel of a notebook; only there IPython has been imported and has a kernel."""
+    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    return getattr(shell, "kernel", None) is not None
 
 
 def on_terminal() -> bool:

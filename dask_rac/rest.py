@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from time import monotonic
 from typing import Any
@@ -10,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dask_rac import arena, steps
+from dask_rac import arena, relay, steps
 from dask_rac.config import HAND_OVER, Event, Progress, RoundRecord
 from dask_rac.driver import Start, merge_rounds
 from dask_rac.kernels import ingest
@@ -27,9 +29,6 @@ from dask_rac.store.tables import TableRecord
 PART_MERGES = 4_000_000  # a file
 STATISTICS_SECONDS = 1  # between two on an object store, where each is a request
 
-listeners: dict[str, Progress] = {}
-"""Who wants to know of the rounds in this process, by the URL of the store."""
-
 
 @dataclass(frozen=True)
 class Rest:
@@ -43,8 +42,7 @@ def finish_rest(job: Job, state: State, merged: int, pays: bool, finisher_edges:
     """Merge all that is left of a state, in the memory of this process."""
     steps.forget()
     arena.end_tasks()
-    report = reporter(job)
-    with Team(threads) as team:
+    with Team(threads) as team, reporting(job) as report:
         rule = rule_of(job.settings)._replace(scale=job.rule(state.round).scale)
         rows, top = _load(job, state)
         space = Space(rows, ("neighbour", "weight", "tie", "edges"), needs_counts(rule))
@@ -59,20 +57,20 @@ def finish_rest(job: Job, state: State, merged: int, pays: bool, finisher_edges:
     return Rest(_write_parts(job, outcome.merges, outcome.round), tuple(outcome.records))
 
 
-def reporter(job: Job) -> Progress:
-    """Leaves the statistics of each round in the store, and tells who listens in this process."""
-    listener, store = listeners.get(job.url), job.store
-    written = 0.0
+@contextmanager
+def reporting(job: Job) -> Iterator[Progress]:
+    """Leaves the statistics of each round in the store, and tells who waits for the step."""
+    store, written = job.store, 0.0
+    with relay.telling(job.attempt) as tell:
 
-    def report(event: Event) -> None:
-        nonlocal written
-        if event.record is not None and (store.local or monotonic() - written > STATISTICS_SECONDS):
-            write_statistics(store, event.record)
-            written = monotonic()
-        if listener is not None:
-            listener(event)
+        def report(event: Event) -> None:
+            nonlocal written
+            if event.record is not None and (store.local or monotonic() - written > STATISTICS_SECONDS):
+                write_statistics(store, event.record)
+                written = monotonic()
+            tell(event)
 
-    return report
+        yield report
 
 
 def write_statistics(store: Folder, record: RoundRecord) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import os
 import uuid
-import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
@@ -16,7 +15,6 @@ import numpy as np
 
 from dask_rac import driver
 from dask_rac.checks import check_missing, describe_conflict
-from dask_rac.clustering import StoredClustering
 from dask_rac.config import Event, Progress, Settings, check_kind
 from dask_rac.edges import Graph, load_graph, require_columns
 from dask_rac.errors import DamagedStoreError, InputError, ResourceError, StoppedError, StoreError
@@ -38,9 +36,10 @@ from dask_rac.store.edges import BATCH_ROWS, EdgeSource, open_edges
 from dask_rac.store.files import UNFINISHED, Folder
 from dask_rac.store.manifest import Header, Manifest, ShardRecord, State
 from dask_rac.stored import ConflictError, StoredRun, step_job
+from dask_rac.stored_clustering import StoredClustering
 from dask_rac.stored_forest import ForestRun
 from dask_rac.upkeep import clean_store, newest_sound
-from dask_rac.workers import Scheduler, chosen, versions
+from dask_rac.workers import Scheduler, chosen, memory_bytes, versions
 
 SPOOL = "input"  # where the partitions of a Dask DataFrame lie until they are read
 
@@ -73,9 +72,11 @@ class Expected:
     bytes: int
 
 
-def stored_cluster(edges: Any, settings: Settings, options: RunOptions, report: Progress) -> StoredClustering:
-    """Begin a run in a new store, and bring it to its end."""
-    _check_options(options)
+def stored_cluster(
+    edges: Any, settings: Settings, options: RunOptions, report: Progress
+) -> tuple[StoredClustering, int]:
+    """Begin a run in a new store, and bring it to its end: the result, and how many self loops were dropped."""
+    check_options(options)
     store, scheduler = Folder(options.store), chosen(options.client)
     budget = scheduler.budget(options.memory)
     source = open_edges(edges) if isinstance(edges, str | PathLike) else None
@@ -100,9 +101,8 @@ def stored_cluster(edges: Any, settings: Settings, options: RunOptions, report: 
                     run.go(source)
                 except ConflictError as error:
                     raise InputError(_find_conflict(source, error.edge)) from error
-        _warn(run)
     report(Event("done", run.facts.nodes, run.merged))
-    return StoredClustering(Outcome(store, header, run.chain, report))
+    return StoredClustering(Outcome(store, header, run.chain, report)), run.facts.loops
 
 
 def resume_run(
@@ -154,7 +154,7 @@ def _go_on(run: StoredRun) -> list[Manifest]:
 
 def plan_stored(edges: Any, settings: Settings, options: PlanOptions, report: Progress) -> Plan:
     """What a run would take."""
-    _check_options(options)
+    check_options(options)
     scheduler = chosen(options.client)
     budget = scheduler.budget(options.memory)
     if not isinstance(edges, str | PathLike):
@@ -200,8 +200,9 @@ def open_result(path: str | PathLike[str], report: Progress) -> StoredClustering
     """The result in a store, as far as it is there."""
     store = Folder(path)
     header = manifests.read_header(store)
+    written = manifests.count_manifests(store)  # before they are read: a run on its way adds to them
     chain = manifests.read_chain(store)
-    if len(chain) < manifests.count_manifests(store):
+    if len(chain) < written:
         raise DamagedStoreError(
             f"{store.at(manifests.STEPS)}/{len(chain):05d}.json is damaged: dask_rac.resume({store.url!r}) goes back "
             "to the round before it"
@@ -218,7 +219,7 @@ def _run_class(settings: Settings) -> type[StoredRun]:
     return ForestRun if settings.linkage == "single" else StoredRun
 
 
-def _check_options(options: PlanOptions) -> None:
+def check_options(options: PlanOptions) -> None:
     """Raise unless the options make sense by themselves."""
     shards = options.shards
     if shards is not None and (isinstance(shards, bool) or not isinstance(shards, int | np.integer) or shards < 1):
@@ -226,6 +227,7 @@ def _check_options(options: PlanOptions) -> None:
     nodes = options.n_nodes
     if nodes is not None and (isinstance(nodes, bool) or not isinstance(nodes, int | np.integer) or nodes < 0):
         raise InputError(f"n_nodes={nodes!r} is not a whole number, 0 or more")
+    memory_bytes(options.memory, 0)
 
 
 def _open_input(edges: Any, n_nodes: int | None, settings: Settings) -> Graph | Any:
@@ -326,8 +328,15 @@ def _resumable(store: Folder) -> Iterator[None]:
         if not _interrupted(error):
             raise
         stopped = KeyboardInterrupt()
-        stopped.add_note(f"go on with dask_rac.resume({store.url!r})")
+        stopped.add_note(_advice(store))
         raise stopped from error
+
+
+def _advice(store: Folder) -> str:
+    """What to do about a run that was stopped."""
+    if manifests.count_manifests(store) or manifests.read_header(store).source is not None:
+        return f"go on with dask_rac.resume({store.url!r})"
+    return f"its edges were in memory and not yet in {store.url}: start anew in another folder"
 
 
 def _interrupted(error: BaseException | None) -> bool:
@@ -375,9 +384,3 @@ def _find_conflict(source: EdgeSource, edge: tuple[int, int]) -> str:
                 places.append(where(row))
     low, high, weight = np.array(found).T
     return describe_conflict((low.astype(np.int64), high.astype(np.int64), weight), lambda row: places[row])
-
-
-def _warn(run: StoredRun) -> None:
-    """Tell of what was dropped."""
-    if run.facts.loops:
-        warnings.warn(f"dropped {run.facts.loops} self loops: a node has no distance to itself", stacklevel=4)

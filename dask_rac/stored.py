@@ -32,7 +32,7 @@ from dask_rac.planner import (
     unit_rows,
 )
 from dask_rac.receipts import Cut, Folded, Job, Matched, Moved, Receipt
-from dask_rac.rest import Rest, finish_rest, listeners, write_statistics
+from dask_rac.rest import Rest, finish_rest, write_statistics
 from dask_rac.shard import starts_of
 from dask_rac.store import manifest as manifests
 from dask_rac.store.edges import EdgeSource
@@ -250,7 +250,7 @@ class StoredRun:
         job = self.new_job(0)
         self.report(Event("rest", self.facts.nodes, self.merged))
         room, threads = finisher_room(self.budget), self.budget.threads
-        with rest_listener(job.url, self.report):
+        with self.scheduler.listening(job.attempt, self.report):
             graph = single_task(finish_rest, job.attempt, job, state, self.merged, self.pays, room, threads)
             results = self.compute(graph)
         done: Rest = results["finish_rest"][0]
@@ -370,16 +370,6 @@ class StoredRun:
         """Delete what steps that were not committed have written, where nobody else can be at work on one."""
         if self.exclusive:
             clean_store(self.store, self.chain, len(self._kept()), everything=True)
-
-
-@contextmanager
-def rest_listener(url: str, report: Progress) -> Iterator[None]:
-    """Have rounds in the memory of this process reported while in the block."""
-    listeners[url] = report
-    try:
-        yield
-    finally:
-        del listeners[url]
 
 
 @contextmanager

@@ -27,7 +27,7 @@ from dask_rac.shard import Team, starts_of
 from dask_rac.store.arrays import read_array
 from dask_rac.store.files import FileRecord
 from dask_rac.store.manifest import Manifest, State
-from dask_rac.stored import StoredRun, rest_listener
+from dask_rac.stored import StoredRun
 
 UNITE_BYTES = 64  # a node, for its edge of the tree to be sorted and united
 FOREST_BYTES = 24  # a node, whatever the number of parts
@@ -77,7 +77,7 @@ class ForestRun(StoredRun):
         """All rounds that are left, in memory."""
         job = self.new_job(0)
         self.report(Event("rest", self.facts.nodes, self.facts.nodes - state.clusters))
-        with rest_listener(job.url, self.report):
+        with self.scheduler.listening(job.attempt, self.report):
             results = self.compute(single_task(finish_forest, job.attempt, job, state, self.budget.threads))
         tree, files, records = results["finish_forest"][0]
         after = State(state.round + len(records), 0, 0, (), "", (*state.tree, tree), (*_tree_files(state), *files))
@@ -97,12 +97,11 @@ def finish_forest(job: Job, state: State, threads: int) -> tuple[str, list[FileR
     """Boruvka's rounds on what is left, in the memory of this process."""
     steps.forget()
     arena.end_tasks()
-    report = rest.reporter(job)
     label = component_of(job, state).copy()
     steps.forget()
     rows = _whole_rows(job, state)
     rule = job.rule(state.round)
-    with Team(threads) as team:
+    with Team(threads) as team, rest.reporting(job) as report:
         start = Components(rows, label, state.clusters)
         tree, when, records = boruvka_rounds(start, rows, rule, team, report, state.round)
     name, files = save_tree(job, tree, len(when), when)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import importlib.metadata
 import os
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, contextmanager
 from importlib.metadata import PackageNotFoundError
 from time import monotonic, sleep
 from typing import Any, Protocol
@@ -16,6 +18,8 @@ from dask.callbacks import Callback
 from distributed import Client, KilledWorker, default_client
 from distributed.system import MEMORY_LIMIT
 
+from dask_rac import arena, relay
+from dask_rac.config import Progress
 from dask_rac.driver import new_team
 from dask_rac.errors import InputError, ResourceError, StoppedError, StoreError
 from dask_rac.graphs import Graph
@@ -24,9 +28,10 @@ from dask_rac.store.files import Folder
 from dask_rac.store.urls import masked
 
 POLL_SECONDS = 0.01
-FETCH_SECONDS = 5  # for a receipt
+FETCH_SECONDS = 5  # for a receipt; twice as long whenever that was too short
 SHARE = 0.5  # of the memory there is, by default
 MOST_SHARE = 0.7  # of a worker's memory: at 0.8 Dask pauses it
+ON_CLIENTS = ("dask.distributed", "distributed")  # what Dask's setting `scheduler` calls the workers of a client
 PACKAGES = ("dask-rac", "dask", "distributed", "numba", "numpy", "zarr", "pyarrow")
 
 Results = dict[str, list[Any]]
@@ -50,26 +55,45 @@ class Input(Protocol):
 class Scheduler(Protocol):
     """Where tasks run."""
 
+    pulse: Callable[[], None]
+    """Called again and again while tasks run on workers; what it raises ends them."""
+
     def budget(self, memory: str | float | None) -> Budget:
         """What a run may use."""
 
     def compute(self, graph: Graph, watch: Watch) -> Results:
         """What the tasks of a graph return."""
 
+    def listening(self, token: str, report: Progress) -> AbstractContextManager[None]:
+        """Have tasks that tell by this token report while in the block."""
+
     def check(self, store: Folder, given: Input | None = None) -> None:
         """Raise unless a run can begin, where something on disk is still to be read if given."""
 
 
-def chosen(client: Any) -> Scheduler:
-    """The client given, else the current one, else the threads of this process."""
+def chosen(client: Any) -> Threads | Workers:
+    """The client given, else the current one, else the threads of this process; what was chosen before stays."""
+    if isinstance(client, Threads | Workers):
+        return client
     if client is None:
-        try:
-            client = default_client()
-        except ValueError:
-            return Threads()
+        client = _current_client()
+    if client is None:
+        return Threads()
     if not isinstance(client, Client):
         raise InputError(f"client={client!r} is no distributed.Client: leave it out to use the threads of this process")
     return Workers(client)
+
+
+def _current_client() -> Client | None:
+    """The client that Dask would use; none within a task, which may hold the thread that it would wait for."""
+    named = dask.config.get("scheduler", None)
+    if relay.current_worker() is not None or (isinstance(named, str) and named.lower() not in ON_CLIENTS):
+        return None
+    try:
+        client: Client = default_client()
+    except ValueError:
+        return None
+    return client
 
 
 def memory_bytes(memory: str | float | None, default: int) -> int:
@@ -91,6 +115,11 @@ class Threads:
     def __init__(self) -> None:
         with new_team() as team:
             self.threads = team.threads
+        self.pulse = _go_on
+        self._pool: ThreadPoolExecutor | None = None
+
+    def __str__(self) -> str:
+        return f"{self.threads} threads of this process" if self.threads > 1 else "one thread of this process"
 
     def budget(self, memory: str | float | None) -> Budget:
         """What a run may use: half of the machine unless told otherwise."""
@@ -107,9 +136,25 @@ class Threads:
             if layer in graph.layers:
                 watch(layer, result)
 
-        with Callback(posttask=tell):
-            results = compute(*graph.tasks, scheduler="threads", num_workers=self.threads, optimize_graph=False)
+        with Callback(posttask=tell), self._threads() as pool:
+            results = compute(*graph.tasks, scheduler="threads", pool=pool, optimize_graph=False)
         return _by_layer(graph, results)
+
+    @contextmanager
+    def _threads(self) -> Iterator[Any]:
+        """Threads that stay from graph to graph; after an error none goes on with a task of which nobody knows."""
+        own = self._pool = self._pool or ThreadPoolExecutor(self.threads)
+        try:
+            yield dask.config.get("pool", None) or own
+        except BaseException:
+            self._pool = None
+            own.shutdown(cancel_futures=True)
+            arena.end_tasks()
+            raise
+
+    def listening(self, token: str, report: Progress) -> AbstractContextManager[None]:
+        """Have tasks that tell by this token report while in the block."""
+        return relay.listening(token, report)
 
 
 class Workers:
@@ -118,11 +163,33 @@ class Workers:
     def __init__(self, client: Client) -> None:
         self.client = client
         self.patience = dask.utils.parse_timedelta(dask.config.get("distributed.comm.timeouts.connect", "30s"))
+        self.pulse = _go_on
+        self._hear = _go_on
+
+    def __str__(self) -> str:
+        known = self.client.scheduler_info(n_workers=-1)
+        count = len(known["workers"])
+        return f"{count} worker{'s' * (count != 1)} of {known['address']}"
+
+    def ready(self) -> list[int]:
+        """Raise unless there are workers, with our versions; gives the memory of each."""
+        workers = self._await_workers()
+        self._check_versions()
+        return [worker["memory_limit"] or MEMORY_LIMIT for worker in workers.values()]
+
+    @contextmanager
+    def listening(self, token: str, report: Progress) -> Iterator[None]:
+        """Have tasks that tell by this token report while in the block."""
+        with relay.hearing(self.client, token, report) as hear:
+            self._hear = hear
+            try:
+                yield
+            finally:
+                self._hear = _go_on
 
     def check(self, store: Folder, given: Input | None = None) -> None:
         """Raise unless there are workers, with our versions, that see the store, and what is to be read if given."""
-        self._await_workers()
-        self._check_versions()
+        self.ready()
         self._check_store(store)
         if given is not None:
             self._check_input(given)
@@ -136,7 +203,7 @@ class Workers:
         if share > most:
             raise ResourceError(
                 f"memory={memory!r} is {share / 1e9:.3g} GB for each of {len(workers)} workers, and one has "
-                f"{min(limits) / 1e9:.3g} GB in all: set memory='{most * len(workers) / 1e6:.0f}MB' or less"
+                f"{min(limits) / 1e9:.3g} GB in all: set memory='{int(most * len(workers) / 1e6)}MB' or less"
             )
         return Budget(total, len(workers), max(worker["nthreads"] for worker in workers.values()))
 
@@ -148,15 +215,17 @@ class Workers:
         futures = self.client.compute(graph.tasks, optimize_graph=False)
         layers = [name for name, tasks in graph.layers.items() for _ in tasks]
         results: list[Any] = [None] * len(futures)
-        open_tasks, seen = set(range(len(futures))), monotonic()
+        open_tasks, seen, fetch = set(range(len(futures))), monotonic(), FETCH_SECONDS
         try:
             while open_tasks:
+                self.pulse()
+                self._hear()
                 ready = [k for k in sorted(open_tasks) if futures[k].done()]
                 for k in ready:
                     try:
-                        results[k] = futures[k].result(timeout=FETCH_SECONDS)
-                    except TimeoutError:  # its worker is gone: the task runs again where there is another
-                        ready = [task for task in ready if task < k]
+                        results[k] = futures[k].result(timeout=fetch)
+                    except TimeoutError:  # its worker is gone, and the task runs again; or the result is large
+                        ready, fetch = [task for task in ready if task < k], 2 * fetch
                         break
                     futures[k].release()
                     watch(layers[k], results[k])
@@ -173,7 +242,9 @@ class Workers:
                 "less, with a smaller memory= or more shards=, and resume"
             ) from error
         finally:
-            self.client.cancel([futures[k] for k in open_tasks])
+            for k in open_tasks:  # cancel() would take along tasks that no client holds, which ends the connection
+                futures[k].release()
+        self._hear()
         return _by_layer(graph, results)
 
     def _await_workers(self) -> dict[str, Any]:
@@ -230,6 +301,10 @@ class Workers:
         return {address: answer for address, answer in answers.items() if address not in failed}
 
 
+def _go_on() -> None:
+    """Nothing stops the tasks, and nothing is to be heard of them."""
+
+
 def _by_layer(graph: Graph, results: Sequence[Any]) -> Results:
     """Results in the order of the tasks, by layer."""
     left = iter(results)
@@ -265,5 +340,5 @@ def _no_workers(patience: float) -> str:
     """What to say when nobody is there."""
     return (
         f"the cluster has had no worker for {patience:.0f} s: start workers (cluster.scale(4), dask worker ADDRESS) "
-        "and resume; Dask's setting distributed.comm.timeouts.connect says how long to wait"
+        "and resume the run, or start it again; Dask's setting distributed.comm.timeouts.connect says how long to wait"
     )

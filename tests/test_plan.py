@@ -159,7 +159,7 @@ def test_representations(lattice: str) -> None:
     text, html = repr(plan), plan._repr_html_()
     for part in (f"nodes={NODES:,}", f"edges={NODES * DEGREE // 2:,}", "shards=3 of", " of 1 GB", "fold 3"):
         assert part in text
-    assert html.startswith("<table>")
+    assert "dask_rac.Plan" in html
     assert "11 tasks: match" in html
 
 

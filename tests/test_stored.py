@@ -489,7 +489,7 @@ def test_the_rest_of_a_result(tied_run: TiedRun) -> None:
     with pytest.raises(dask_rac.InputError, match=r"there are \d+ trees"):
         found.to_scipy()
     assert repr(found) == repr(expected)[:-1] + f", store={found.store}>"
-    assert found._repr_html_().startswith("<table>")
+    assert f">{found.store}</td>" in found._repr_html_()
     assert found.finished
     assert found.peak_disk > 0
 
@@ -568,7 +568,7 @@ def test_bad_options(options: dict[str, Any], message: str, folder: Path) -> Non
     assert not (folder / "run").exists()
 
 
-@pytest.mark.parametrize("name", ["memory", "shards", "client"])
+@pytest.mark.parametrize("name", ["memory", "shards"])
 def test_options_of_stored_runs_need_a_store(name: str) -> None:
     given_options: dict[str, Any] = {name: 3}
     with pytest.raises(dask_rac.InputError, match=f"{name}= is for runs through the disk: give store= as well"):
