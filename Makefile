@@ -5,12 +5,13 @@ VENV := .venv
 BIN := $(VENV)/bin
 CORE := $(VENV)/.core
 INSTALLED := $(VENV)/.installed
+DOCS := $(VENV)/.docs
 KERNELS := $(VENV)/.kernels
 MEASURED := --numprocesses=2 --dist=worksteal --cov --cov-report= --cov-fail-under=0
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test lint types soak bench clean clean-cache
+.PHONY: help demo test lint types soak bench docs clean clean-cache
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' Makefile
@@ -38,22 +39,31 @@ soak: $(INSTALLED) $(KERNELS) ## all tests, with twenty times the examples
 bench: $(INSTALLED) $(KERNELS) ## measure time and memory
 	$(BIN)/python pipelines/bench_memory.py
 
+docs: $(DOCS) $(KERNELS) ## build the site: docs/_build/html/index.html
+	rm -rf docs/generated
+	$(BIN)/python -m sphinx -q -W --keep-going -n -b html docs docs/_build/html
+
 clean-cache: ## delete numba's caches
 	find dask_rac \( -name '*.nbi' -o -name '*.nbc' \) -delete
 
 clean: clean-cache ## delete caches and reports; .venv stays
-	find dask_rac tests pipelines -type d -name __pycache__ -prune -exec rm -rf {} +
+	find dask_rac docs tests pipelines -type d -name __pycache__ -prune -exec rm -rf {} +
+	rm -rf docs/_build docs/generated
 	rm -rf .coverage .coverage.* .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache build dist htmlcov
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
 $(CORE): pyproject.toml | $(BIN)/python
-	$(BIN)/python -m pip install --quiet --editable .
+	$(BIN)/python -m pip install --quiet --editable '.[plot]'
 	touch $@
 
 $(INSTALLED): pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --editable '.[test,bench]'
+	touch $(CORE) $@
+
+$(DOCS): pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --editable '.[docs]'
 	touch $(CORE) $@
 
 # numba looks only at the file of the kernel itself, not at the helpers inlined into it from another.
