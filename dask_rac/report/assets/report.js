@@ -95,7 +95,7 @@
     attach({ heights, sizes }) {
       if (heights) {
         const Span = Bokeh.Models.get("Span");
-        this.span = new Span({ name: "slider", dimension: "height", line_color: "#1d2733", line_width: 1.5, level: "overlay" });
+        this.span = new Span({ name: "slider", dimension: "height", line_color: "#1d2733", line_width: 1.5, level: "underlay" });
         heights.add_layout(this.span);
       }
       this.source = sizes?.select_one("sizes");
