@@ -96,6 +96,19 @@ def _current_client() -> Client | None:
     return client
 
 
+def identity_of(client: Client) -> dict[str, Any]:
+    """What the scheduler tells of itself; `scheduler_info` may answer with another reply, which names no workers."""
+    scheduler: Any = client.scheduler
+    known: dict[str, Any] = client.sync(scheduler.identity, n_workers=-1)
+    return known
+
+
+def workers_of(client: Client) -> dict[str, Any]:
+    """What the scheduler knows of each worker."""
+    known: dict[str, Any] = identity_of(client)["workers"]
+    return known
+
+
 def memory_bytes(memory: str | float | None, default: int) -> int:
     """A budget as bytes."""
     if memory is None:
@@ -167,7 +180,7 @@ class Workers:
         self._hear = _go_on
 
     def __str__(self) -> str:
-        known = self.client.scheduler_info(n_workers=-1)
+        known = identity_of(self.client)
         count = len(known["workers"])
         return f"{count} worker{'s' * (count != 1)} of {known['address']}"
 
@@ -230,7 +243,7 @@ class Workers:
                     futures[k].release()
                     watch(layers[k], results[k])
                 open_tasks.difference_update(ready)
-                if ready or self.client.scheduler_info(n_workers=-1)["workers"]:
+                if ready or workers_of(self.client):
                     seen = monotonic()
                 if monotonic() - seen > self.patience:
                     raise StoppedError(_no_workers(self.patience))
@@ -253,8 +266,7 @@ class Workers:
             self.client.wait_for_workers(1, timeout=self.patience)
         except TimeoutError:
             raise ResourceError(_no_workers(self.patience)) from None
-        workers: dict[str, Any] = self.client.scheduler_info(n_workers=-1)["workers"]
-        return workers
+        return workers_of(self.client)
 
     def _check_versions(self) -> None:
         """Raise unless every worker has what we have."""
@@ -295,7 +307,7 @@ class Workers:
         answers: dict[str, Any] = self.client.run(question, *arguments, on_error="return")
         failed = {address: answer for address, answer in answers.items() if isinstance(answer, BaseException)}
         if failed:
-            present = self.client.scheduler_info(n_workers=-1)["workers"]
+            present = workers_of(self.client)
             for address in failed.keys() & present.keys():
                 raise ResourceError(_failure(address, failed[address])) from None
         return {address: answer for address, answer in answers.items() if address not in failed}

@@ -51,13 +51,14 @@ def test_a_stable_tree_takes_as_many_rounds_as_it_is_high(linkage: str, levels: 
 
 
 @pytest.mark.parametrize("linkage", ["average", "complete"])
-def test_a_third_of_the_clusters_merge_each_round_on_a_line_with_random_gaps(linkage: str) -> None:
+def test_a_third_of_the_clusters_merge_first_on_a_line_with_random_gaps_and_a_fifth_or_more_later(linkage: str) -> None:
     gaps = np.random.default_rng(1).permutation(200_000).astype(float)
     rounds = dask_rac.cluster(path_graph(gaps), linkage=linkage, finisher=False).rounds
     crowded = rounds[rounds["clusters"] > 1000]
-    fraction = crowded["merges"] / crowded["clusters"]
+    fraction = (crowded["merges"] / crowded["clusters"]).to_numpy()
     assert len(crowded) > 10
-    np.testing.assert_allclose(fraction, 1 / 3, atol=4 / np.sqrt(crowded["clusters"].min()))
+    assert abs(fraction[0] - 1 / 3) < 0.005  # a gap is the smallest of three; of those left none is in random order
+    assert (fraction > 0.2).all()
 
 
 def test_a_line_of_equal_gaps_takes_logarithmically_many_rounds() -> None:
