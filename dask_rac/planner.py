@@ -46,6 +46,7 @@ class Plan:
     """What a run would take, before it runs, as `dask_rac.plan` gives it."""
 
     nodes: int
+    """Of the graph."""
     edges: int
     """Rows of the input; self loops and edges given twice count."""
     shards: int
@@ -55,9 +56,11 @@ class Plan:
     memory: int
     """Bytes of arrays at the peak, in all processes together."""
     budget: Budget
+    """What the run may use: memory, processes, threads of each."""
     disk: int
     """Bytes of the store at the peak, as a rule."""
     input_bytes: int
+    """Size of the edges on disk."""
     graph: Any
     """The first round as a Dask graph, to be looked at: `plan.graph.visualize()`."""
 

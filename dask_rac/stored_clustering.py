@@ -77,6 +77,8 @@ class StoredClustering(Clustering):
         Whether the run has come to its end; if not, these are the merges so far.
     peak_disk : int
         The most bytes that the store has held.
+    phases : pandas.DataFrame
+        A row a step: its shards, the seconds that its tasks spent on each phase, and the bytes they moved.
     """
 
     def __init__(self, run: StoredResult) -> None:
