@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from html import escape
 from itertools import pairwise
@@ -107,3 +108,9 @@ def _bar(left: float, step: float, merges: int, top: float, told: tuple[str, str
         f'<rect x="{left:.1f}" y="{HEIGHT - height:.1f}" width="{step - gap:.1f}" height="{height:.1f}" '
         f'fill="{colour}"><title>{title}</title></rect>'
     )
+
+
+def in_notebook() -> bool:
+    """Whether this is the kernel of a notebook; only there IPython has been imported and has a kernel."""
+    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    return getattr(shell, "kernel", None) is not None

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from threading import Event as Signal
 from threading import Thread
 
-from dask_rac.cards import State, bar, card
+from dask_rac.cards import State, bar, card, in_notebook
 from dask_rac.clustering import Clustering
 from dask_rac.config import Event, Progress
-from dask_rac.progress import CellOutput, Tracker, in_notebook
+from dask_rac.progress import CellOutput, Tracker
 from dask_rac.workers import Scheduler
 
 DRAW_SECONDS = 0.25  # between two pictures in a notebook

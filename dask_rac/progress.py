@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Column
 
-from dask_rac.cards import State, bar
+from dask_rac.cards import State, bar, in_notebook
 from dask_rac.config import Event
 from dask_rac.config import Progress as Sink
 from dask_rac.errors import InputError
@@ -245,12 +245,6 @@ def watcher(progress: Sink | bool | None) -> AbstractContextManager[Sink]:
     if progress or (progress is None and on_terminal()):
         return TerminalProgress()
     return nullcontext(lambda _: None)
-
-
-def in_notebook() -> bool:
-    """Whether this is the kernel of a notebook; only there IPython has been imported and has a kernel."""
-    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
-    return getattr(shell, "kernel", None) is not None
 
 
 def on_terminal() -> bool:

@@ -14,7 +14,7 @@ from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError
 
 import dask_rac
-from dask_rac import progress
+from dask_rac import cards, progress
 from tests.command import ROOT, environment
 
 BEGIN = """
@@ -228,7 +228,7 @@ client = Client(n_workers=1, threads_per_worker=1, dashboard_address=":0", silen
 
 
 def test_outside_a_notebook_ipython_shows_the_text() -> None:
-    assert not progress.in_notebook()
+    assert not cards.in_notebook()
     run = dask_rac.cluster(([0, 1], [1, 2], [1.0, 2.0]), wait=False)
     run.wait()
     with pytest.raises(NotImplementedError):

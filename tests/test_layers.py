@@ -31,6 +31,8 @@ def test_contracts_hold() -> None:
         ("config.py", "import numba", "numba only in kernels"),
         ("kernels/planted.py", "import zarr", "zarr and pyarrow only in store"),
         ("kernels/planted.py", "import pyarrow.parquet", "zarr and pyarrow only in store"),
+        ("report/planted.py", "import bokeh.plotting", "bokeh only in pictures"),
+        ("views.py", "import sklearn.cluster", "scikit-learn only in the estimator"),
         ("config.py", "import dask.dataframe", "dask only where tasks are made and run"),
         ("config.py", "from distributed import Client", "dask only where tasks are made and run"),
     ],

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from html import escape
 from importlib import import_module
 
@@ -12,13 +11,6 @@ from bokeh.io.state import curstate
 from bokeh.models import LayoutDOM
 
 from dask_rac.pictures.page import resources
-
-
-def in_notebook() -> bool:
-    """Whether a kernel of Jupyter runs this."""
-    ipython = sys.modules.get("IPython")
-    shell = None if ipython is None else ipython.get_ipython()
-    return getattr(shell, "kernel", None) is not None
 
 
 def display(figure: LayoutDOM, title: str, caption: str) -> None:

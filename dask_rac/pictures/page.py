@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from html import escape
 from secrets import token_urlsafe
+from typing import Any
 
 from bokeh.embed import json_item
 from bokeh.models import LayoutDOM
@@ -39,7 +40,18 @@ START = "Bokeh.embed.embed_item(JSON.parse(document.getElementById('item').textC
 
 def resources() -> Resources:
     """BokehJS without its widgets and tables, which no picture needs, as text to be put into pages."""
-    return Resources(mode="inline", components=["bokeh"])
+    return Resources(mode="inline", components=["bokeh"], log_level="warn")
+
+
+def as_json(value: Any) -> str:
+    """JSON that cannot end the element it stands in."""
+    text = json.dumps(value, allow_nan=False, separators=(",", ":"))
+    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+
+
+def figure_json(figure: LayoutDOM) -> str:
+    """A figure for BokehJS to draw, as JSON for an element of a page."""
+    return as_json(json_item(figure))
 
 
 def page_html(figure: LayoutDOM, title: str, caption: str) -> str:
@@ -50,6 +62,6 @@ def page_html(figure: LayoutDOM, title: str, caption: str) -> str:
         policy=POLICY.format(nonce=nonce),
         title=escape(title),
         caption=escape(caption),
-        item=json.dumps(json_item(figure)).replace("<", "\\u003c"),
+        item=figure_json(figure),
         scripts=scripts,
     )

@@ -11,7 +11,8 @@ from pathlib import Path
 
 from bokeh.models import LayoutDOM
 
-from dask_rac.pictures.notebook import display, in_notebook
+from dask_rac.cards import in_notebook
+from dask_rac.pictures.notebook import display
 from dask_rac.pictures.saving import save_picture
 
 

@@ -6,7 +6,6 @@ for scripts stand in blocks of JSON, which no browser executes; scripts run by t
 
 from __future__ import annotations
 
-import json
 from base64 import b64encode
 from functools import cache
 from hashlib import sha256
@@ -66,24 +65,24 @@ def _sections(facts: ReportFacts) -> dict[str, list[Picture]]:
 
 def _figure(picture: Picture) -> Markup:
     """A picture as JSON that BokehJS draws."""
-    from bokeh.embed import json_item  # noqa: PLC0415 - an extra
+    from dask_rac.pictures.page import figure_json  # noqa: PLC0415 - Bokeh is an extra
 
-    return _json(json_item(picture.figure))
+    return Markup(figure_json(picture.figure))
 
 
 def _json(value: Any) -> Markup:
-    """JSON that cannot end the element it stands in."""
-    text = json.dumps(value, allow_nan=False, separators=(",", ":"))
-    return Markup(text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026"))
+    """Numbers for our script."""
+    from dask_rac.pictures.page import as_json  # noqa: PLC0415 - as above
+
+    return Markup(as_json(value))
 
 
 @cache
 def _bokeh_scripts() -> tuple[str, ...]:
-    """BokehJS, and nothing that figures do not need."""
-    from bokeh.resources import Resources  # noqa: PLC0415 - an extra
+    """BokehJS."""
+    from dask_rac.pictures.page import resources  # noqa: PLC0415 - as above
 
-    made = Resources(mode="inline", components=["bokeh"], log_level="warn").js_raw
-    return tuple(script.replace("</script", "<\\/script") for script in made)
+    return tuple(script.replace("</script", "<\\/script") for script in resources().js_raw)
 
 
 @cache
