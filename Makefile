@@ -7,7 +7,7 @@ CORE := $(VENV)/.core
 INSTALLED := $(VENV)/.installed
 DOCS := $(VENV)/.docs
 KERNELS := $(VENV)/.kernels
-MEASURED := --numprocesses=2 --dist=worksteal --cov --cov-report= --cov-fail-under=0
+MEASURED := --numprocesses=2 --dist=worksteal --durations=30 --cov --cov-report= --cov-fail-under=0
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
