@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager
 from contextvars import copy_context
 from dataclasses import dataclass
 from threading import Event as Signal
-from threading import Thread
+from threading import Thread, current_thread
 
 from dask_rac.cards import State, bar, card, in_notebook
 from dask_rac.clustering import Clustering
@@ -72,7 +72,8 @@ class RunHandle:
         self._why = ""
         self._warnings: Sequence[str] = ()
         place.pulse = self._heed
-        Thread(target=copy_context().run, args=(self._run, work, watch), name="dask_rac", daemon=True).start()
+        self._thread = Thread(target=copy_context().run, args=(self._run, work, watch), name="dask_rac", daemon=True)
+        self._thread.start()
 
     @property
     def status(self) -> State:
@@ -103,6 +104,8 @@ class RunHandle:
         bool
             Whether it has ended.
         """
+        if current_thread() is self._thread:
+            raise RuntimeError("a run cannot be waited for by its own progress function: wait elsewhere")
         return self._ended.wait(timeout)
 
     def result(self, timeout: float | None = None) -> Clustering:
@@ -167,10 +170,11 @@ class RunHandle:
         Returns
         -------
         bool
-            Whether it has ended. It may have finished just before.
+            Whether it has ended. It may have finished just before. Called by the run's own progress function, it does
+            not wait, and gives False.
         """
         self._asked.set()
-        return self.wait(timeout)
+        return current_thread() is not self._thread and self.wait(timeout)
 
     def _heed(self) -> None:
         """Raise if it shall stop."""

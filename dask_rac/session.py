@@ -209,7 +209,8 @@ def open_result(path: str | PathLike[str], report: Progress) -> StoredClustering
         )
     if not chain:
         raise StoreError(
-            f"{store.url} has nothing to show yet: its edges are still being read, or the run was stopped then"
+            f"{store.url} has nothing to show yet: its edges are still being read; if nobody works on it, go on with "
+            f"dask_rac.resume({store.url!r})"
         )
     return StoredClustering(Outcome(store, header, chain, report))
 

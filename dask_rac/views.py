@@ -98,7 +98,8 @@ class Views:
         -------
         pandas.DataFrame
             A row a cut: `height`, for `cut(height=...)`, midway in the gap; `n_clusters` there; `start` and `end`, the
-            heights between which it lasts; `lifetime`. With `min_size` also `large_clusters`, those of that size.
+            heights between which it lasts; `lifetime`. With `min_size` also `large_clusters`, those of that size. There
+            is no row where no cut lasts: all heights are equal, or all cuts have too many clusters.
         """
         check_whole("count", count, 1)
         check_whole("min_size", min_size, 1)
@@ -232,6 +233,8 @@ class Views:
         from dask_rac.report.page import check_report, write_report  # noqa: PLC0415 - Bokeh is an extra
 
         check_report(path, overwrite)
+        if refresh is not None and not 0 < checked_number("refresh", refresh) < np.inf:
+            raise InputError(f"refresh={refresh!r} is no time to wait: give seconds, more than 0")
         heights = np.empty(0) if height is None else _heights(height)
         return write_report(path, self._subject().tell(heights, refresh), overwrite=overwrite)
 
@@ -248,7 +251,7 @@ class Views:
             self.top(TOP_MERGES),
             self.suggest_cuts(),
             self._phase_seconds(),
-            {"nodes": f"{self.n_nodes:,}", "edges": f"{self._records[0].edges if self._records else 0:,}"},
+            {"nodes": f"{self.n_nodes:,}"} | ({"edges": f"{self._records[0].edges:,}"} if self._records else {}),
             self.facts(),
             versions(),
         )

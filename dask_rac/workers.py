@@ -28,6 +28,7 @@ from dask_rac.store.files import Folder
 from dask_rac.store.urls import masked
 
 POLL_SECONDS = 0.01
+WORKER_SECONDS = 0.1  # between two looks for a first worker
 FETCH_SECONDS = 5  # for a receipt; twice as long whenever that was too short
 SHARE = 0.5  # of the memory there is, by default
 MOST_SHARE = 0.7  # of a worker's memory: at 0.8 Dask pauses it
@@ -81,6 +82,8 @@ def chosen(client: Any) -> Threads | Workers:
         return Threads()
     if not isinstance(client, Client):
         raise InputError(f"client={client!r} is no distributed.Client: leave it out to use the threads of this process")
+    if client.status == "closed":
+        raise InputError(f"client={client!r} is closed: give another, or leave it out")
     return Workers(client)
 
 
@@ -99,7 +102,8 @@ def _current_client() -> Client | None:
 def identity_of(client: Client) -> dict[str, Any]:
     """What the scheduler tells of itself; `scheduler_info` may answer with another reply, which names no workers."""
     scheduler: Any = client.scheduler
-    known: dict[str, Any] = client.sync(scheduler.identity, n_workers=-1)
+    with _while_open(client):
+        known: dict[str, Any] = client.sync(scheduler.identity, n_workers=-1)
     return known
 
 
@@ -225,6 +229,11 @@ class Workers:
 
         A result is fetched as soon as it is there: should its worker die later, the task need not run again.
         """
+        with _while_open(self.client):
+            return self._compute(graph, watch)
+
+    def _compute(self, graph: Graph, watch: Watch) -> Results:
+        """What the tasks return, while the client is open."""
         futures = self.client.compute(graph.tasks, optimize_graph=False)
         layers = [name for name, tasks in graph.layers.items() for _ in tasks]
         results: list[Any] = [None] * len(futures)
@@ -262,11 +271,13 @@ class Workers:
 
     def _await_workers(self) -> dict[str, Any]:
         """The workers, after some patience."""
-        try:
-            self.client.wait_for_workers(1, timeout=self.patience)
-        except TimeoutError:
-            raise ResourceError(_no_workers(self.patience)) from None
-        return workers_of(self.client)
+        began = monotonic()
+        while not (workers := workers_of(self.client)):
+            self.pulse()
+            if monotonic() - began > self.patience:
+                raise ResourceError(_no_workers(self.patience))
+            sleep(WORKER_SECONDS)
+        return workers
 
     def _check_versions(self) -> None:
         """Raise unless every worker has what we have."""
@@ -311,6 +322,20 @@ class Workers:
             for address in failed.keys() & present.keys():
                 raise ResourceError(_failure(address, failed[address])) from None
         return {address: answer for address, answer in answers.items() if address not in failed}
+
+
+@contextmanager
+def _while_open(client: Client) -> Iterator[None]:
+    """Say so if the client is closed in the block, which makes all sorts of things fail."""
+    try:
+        yield
+    except Exception as error:
+        if client.status in ("closing", "closed"):
+            raise StoppedError(
+                "the client was closed while the run was on its way: start another, and resume the run, or start it "
+                "again"
+            ) from error
+        raise
 
 
 def _go_on() -> None:

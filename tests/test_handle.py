@@ -335,3 +335,52 @@ def test_a_run_ends_with_the_interpreter_and_can_be_resumed(folder: Path) -> Non
     assert (ended.returncode, ended.stdout, ended.stderr) == (0, "", "")
     assert not dask_rac.open(folder / "run").finished
     assert dask_rac.resume(folder / "run").finished
+
+
+@pytest.mark.parametrize("store", [False, True])
+def test_a_progress_function_may_stop_its_own_run_but_not_wait_for_it(store: bool, folder: Path) -> None:
+    told: list[object] = []
+
+    def early(event: dask_rac.Event) -> None:
+        if event.stage == "round" and not told:
+            with pytest.raises(RuntimeError, match="its own progress function"):
+                made[0].result()
+            told.append(made[0].stop())
+
+    gate, made = threading.Event(), list[dask_rac.RunHandle]()
+
+    def after_the_start(event: dask_rac.Event) -> None:
+        assert gate.wait(60)
+        early(event)
+
+    where = {"store": folder / "run", "shards": 3} if store else {}
+    made.append(dask_rac.cluster(EDGES, progress=after_the_start, wait=False, **where))  # type: ignore[call-overload]
+    gate.set()
+    assert made[0].wait(60)
+    assert (made[0].status, told) == ("stopped", [False])
+    if store:
+        assert_same(dask_rac.resume(folder / "run"), dask_rac.cluster(EDGES))
+
+
+def test_a_stop_is_noticed_while_there_are_no_workers() -> None:
+    with local_client(0) as client:
+        run = dask_rac.cluster(EDGES, client=client, wait=False)
+        began = time.monotonic()
+        assert run.stop(20)
+        assert (run.status, time.monotonic() - began < 15) == ("stopped", True)
+
+
+@pytest.mark.parametrize("store", [False, True])
+def test_a_client_that_is_closed_too_early_is_told_of(store: bool, folder: Path) -> None:
+    gate = Gate("round")
+    with local_client(1, processes=False) as client:
+        where = {"store": folder / "run", "shards": 3} if store else {}
+        run = dask_rac.cluster(LARGE, client=client, progress=gate, wait=False, **where)  # type: ignore[call-overload]
+        assert gate.reached.wait(60)
+    gate.opened.set()
+    with pytest.raises(
+        dask_rac.ResourceError, match="the client was closed while the run was on its way: start another"
+    ):
+        run.result(60)
+    with pytest.raises(dask_rac.InputError, match="is closed: give another, or leave it out"):
+        dask_rac.cluster(EDGES, client=client)

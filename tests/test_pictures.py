@@ -35,6 +35,7 @@ from dask_rac.pictures import (
     sizes_columns,
     sizes_picture,
 )
+from dask_rac.pictures.axes import Scale, height_scale
 from dask_rac.pictures.page import resources
 from dask_rac.pictures.wording import percent, plain, plural, seconds_text
 from dask_rac.summary import HeightCurve, height_curve, size_histogram
@@ -574,3 +575,16 @@ def test_in_a_notebook_it_shows_itself_without_network(page: Page, tmp_path: Pat
     page.open(tmp_path / "notebook.html").wait_for("window.Bokeh?.documents?.length == 2").wait()
     assert [text.text for text in page.texts()].count("clusters, merges") == 2
     assert_fine(page)
+
+
+@pytest.mark.parametrize(("low", "high"), [(-3, 305), (-320, 2), (-307, 305), (-320, -310)])
+@pytest.mark.parametrize("weights", ["distance", "similarity"])
+def test_the_farthest_heights_can_be_drawn(low: int, high: int, weights: str) -> None:
+    edges = np.arange(9), np.arange(1, 10), 10.0 ** np.linspace(low, high, 9)
+    clustering = dask_rac.cluster(edges, "single", weights=weights)
+    for made in (clustering.plot_heights(), clustering.plot_dendrogram()):
+        json_item(made.figure)
+
+
+def test_an_axis_of_zeros_begins_there() -> None:
+    assert height_scale(np.zeros(3), 2.0) == Scale(0.0, 1.0, False)

@@ -259,6 +259,14 @@ class TestPace:
     def test_others_come_as_asked_for(self, clock: list[float], monkeypatch: pytest.MonkeyPatch) -> None:
         assert self.follow(30, {0: "running", 33: "stopped"}, clock, monkeypatch) == [0, 32, 64]
 
+    @pytest.mark.parametrize(("begins", "waited"), [(0.0, 0.0), (7.0, 7.2), (99.0, 30.0)])
+    def test_a_run_may_begin_a_while_later(
+        self, begins: float, waited: float, clock: list[float], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("dask_rac.store.files.Folder.exists", lambda *_: clock[0] >= begins)
+        Pages("run", "report.html", (), lambda _: None, False).await_run()
+        assert clock[0] == pytest.approx(waited, abs=0.31)
+
     @pytest.mark.parametrize("state", ["running", "stopped"])
     def test_what_a_run_takes_away_is_read_again(
         self, state: str, clock: list[float], monkeypatch: pytest.MonkeyPatch

@@ -1,6 +1,7 @@
 """Lives, snapshots, curves and suggested cuts against flat cuts, one height after the other."""
 
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -197,3 +198,23 @@ def test_of_a_store_is_that_in_memory(tmp_path_factory: pytest.TempPathFactory) 
     stored, here = dask_rac.cluster(edges, store=folder / "run", shards=3), dask_rac.cluster(edges)
     pd.testing.assert_frame_equal(stored.suggest_cuts(8), here.suggest_cuts(8))
     assert snapshots(lives_of(stored), [0.5, 0.7])[0].largest == snapshots(lives_of(here), [0.5, 0.7])[0].largest
+
+
+def test_what_a_report_cannot_be_told(tmp_path: Path) -> None:
+    clustering = dask_rac.cluster(([0], [1], [1.0]))
+    for refresh in (0, -1.0, float("inf")):
+        with pytest.raises(dask_rac.InputError, match="is no time to wait: give seconds, more than 0"):
+            clustering.report(tmp_path / "report.html", refresh=refresh)
+    for height in ("low", [[1.0]], float("nan")):
+        with pytest.raises(dask_rac.InputError, match="is neither a number nor a list of them"):
+            clustering.plot_heights(height)
+
+
+def test_nothing_is_written_among_the_files_of_a_run(tmp_path: Path) -> None:
+    run = dask_rac.cluster(([0, 1], [1, 2], [1.0, 2.0]), store=tmp_path / "run", shards=1)
+    for name in ("rounds/report.html", "merges/more/report.html"):
+        with pytest.raises(dask_rac.InputError, match=r"is among the files of the run in .*: choose another place"):
+            run.report(tmp_path / "run" / name)
+    with pytest.raises(dask_rac.InputError, match="is among the files"):
+        run.export(tmp_path / "run" / "merges" / "tree.nwk")
+    assert Path(run.report(tmp_path / "run" / "report.html")).exists()

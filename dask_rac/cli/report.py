@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 INTERVAL = 5.0  # seconds between two pages
 IDLE = 9  # times as long as it took to make a page nothing is done before the next
 GOING = "running", "unfinished"
+START_SECONDS = 30.0  # for which a run that is to be watched may take to begin
 SECOND_LOOK = 1.0  # seconds after which a run that seems to have stopped is looked at again
 
 
@@ -53,6 +54,8 @@ def report(
     check_report(output, overwrite)
     with shell.watch("making the report") as progress:
         pages = Pages(run, output, height, progress, overwrite)
+        if watch:
+            pages.await_run()
         found = pages.follow(INTERVAL if interval is None else interval) if watch else pages.write()
     _tell(shell, run, found, watch)
     click.echo(output)
@@ -95,6 +98,15 @@ class Pages:
         except KeyboardInterrupt as stopped:
             stopped.add_note(f"{self.output} is the last page of {self.run}, which is left alone")
             raise
+
+    def await_run(self) -> None:
+        """Give a run that was started at the same time a while to begin."""
+        from dask_rac.store.files import Folder
+        from dask_rac.store.manifest import HEADER
+
+        end = time.monotonic() + START_SECONDS
+        while not Folder(self.run).exists(HEADER) and time.monotonic() < end:
+            time.sleep(START_SECONDS / 100)
 
     def _rest(self, seconds: float, interval: float) -> None:
         """Wait, but no longer than the run goes on."""

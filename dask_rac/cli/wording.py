@@ -25,6 +25,7 @@ KEYS = {"n_clusters": "clusters", "store": "output", "path": "output"}
 PHRASES = {
     "columns=(..., ..., None)": "--no-weights",
     "header=False": "--no-header",
+    "overwrite=True": "--overwrite",
     "to_scipy(join=True)": "--join",
     "with cut()": "with `dask-rac cut`",
     "verify(edges)": "--edges",

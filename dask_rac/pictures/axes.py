@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
-from math import ceil, exp, floor, log, log10
+from math import ceil, exp, floor, log, log10, ulp
 
 import numpy as np
 from bokeh.models import (
@@ -25,6 +26,8 @@ from dask_rac.pictures.theme import FRAME, HEIGHT
 
 LEAST = 0.8
 """Where an axis of counts begins: a logarithmic one has no 0."""
+SMALLEST, LARGEST = log(ulp(0.0)), log(sys.float_info.max)
+"""Beyond them there is no room for an axis to go farther."""
 LINEAR_DECADES = 2.0
 """Below it BokehJS puts linear ticks on logarithmic axes; 1, 2, 5, 10 read better."""
 
@@ -45,7 +48,8 @@ class Scale:
     def at(self, share: float) -> float:
         """The value at a share of the way from low to high, which may lie outside."""
         if self.log:
-            return exp((1 - share) * log(self.low) + share * log(self.high))
+            wanted = (1 - share) * log(self.low) + share * log(self.high)
+            return exp(min(max(wanted, SMALLEST), LARGEST))
         return self.low + share * (self.high - self.low)
 
     def share(self, value: float) -> float:
@@ -70,8 +74,8 @@ def height_scale(heights: NDArray[np.float64], decades: float) -> Scale:
     if low > 0 and log10(high) - log10(low) > decades:
         return Scale(low, high, True)
     if low == high:
-        room = abs(low) / 10 or 1.0
-        return Scale(low - room, high + room, False)
+        room = abs(low) / 10
+        return Scale(low - room, high + room, False) if room else Scale(0.0, 1.0, False)
     return Scale(0.0 if 0 < low < 0.3 * high else low, high, False)
 
 

@@ -30,7 +30,7 @@ from dask_rac.pictures.wording import plural
 NAME = "rounds"
 TITLE = "Merges and clusters by round"
 NOTHING = "No rounds"
-WHY = "There are no rounds: the graph has no edges, or the run has not begun."
+WHY = "No round has merged anything."
 
 
 def rounds_picture(records: Sequence[RoundRecord]) -> Picture:

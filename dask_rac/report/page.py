@@ -9,7 +9,7 @@ from dask_rac.errors import InputError
 from dask_rac.report.facts import ReportFacts
 from dask_rac.report.html import GENERATOR, make_html
 from dask_rac.store.files import Folder
-from dask_rac.store.output import new_output
+from dask_rac.store.output import new_output, refuse_inside
 
 ENDINGS = (".html", ".htm")
 HEAD_BYTES = 512  # within which a report says that it is one
@@ -19,18 +19,18 @@ def check_page(path: str | PathLike[str]) -> None:
     """Raise unless a page of that name can be made."""
     if find_spec("bokeh") is None:
         raise InputError("a report needs Bokeh, which is not installed: pip install 'dask-rac[plot]'")
-    if not fspath(path).endswith(ENDINGS):
+    if not fspath(path).lower().endswith(ENDINGS):
         raise InputError(f"{fspath(path)}: the name of a report must end in .html")
 
 
 def check_report(path: str | PathLike[str], overwrite: bool = False) -> Folder:
     """The place of a report; raises if there can be none."""
     check_page(path)
-    target = Folder(path)
+    target = refuse_inside(path)
     if not target.exists():
         return target
     if not overwrite:
-        raise InputError(f"{fspath(path)} exists: choose another name, or say overwrite if a report is to be replaced")
+        raise InputError(f"{fspath(path)} exists: choose another name, or overwrite=True to replace a report")
     if not _is_report(target):
         raise InputError(f"{fspath(path)} is no report of dask_rac's, and is not written over: choose another name")
     return target

@@ -7,16 +7,30 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from os import PathLike, fspath
+from pathlib import Path
 
 from dask_rac.errors import InputError, ResourceError
 from dask_rac.store.edges import INCOMPLETE
 from dask_rac.store.files import Folder
+from dask_rac.store.manifest import HEADER, STEPS
 from dask_rac.store.urls import explained
+
+FOLDERS = (STEPS, "rounds", "merges", "statistics", "tree", "input")
+"""Of a store; what no manifest names is deleted there."""
+
+
+def refuse_inside(path: str | PathLike[str]) -> Folder:
+    """A place for something; raises if it is among the files of a run, where it would not stay."""
+    target = Folder(path)
+    for parent in Path(target.path).parents if target.local else ():
+        if parent.name in FOLDERS and (parent.parent / HEADER).exists():
+            raise InputError(f"{fspath(path)} is among the files of the run in {parent.parent}: choose another place")
+    return target
 
 
 def refuse_taken(path: str | PathLike[str]) -> Folder:
     """The place of something new; raises if there is something."""
-    target = Folder(path)
+    target = refuse_inside(path)
     if target.exists():
         raise InputError(f"{fspath(path)} exists: nothing is written over, so choose another name or remove it")
     return target
