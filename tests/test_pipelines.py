@@ -40,12 +40,12 @@ def test_billion(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "nodes", "graph"),
     [
-        ("sift1b", 600, "knn"),
+        pytest.param("sift1b", 600, "knn", marks=pytest.mark.soak),
         ("sift1m", 600, "knn"),
-        ("sift200k", 600, "complete"),
+        pytest.param("sift200k", 600, "complete", marks=pytest.mark.soak),
         ("web88m", 600, "eps"),
         ("news20", 600, "complete"),
-        ("rcv1", 600, "complete"),
+        pytest.param("rcv1", 600, "complete", marks=pytest.mark.soak),
     ],
 )
 def test_data_sets_of_the_paper(name: str, nodes: int, graph: str, tmp_path: Path) -> None:
@@ -65,6 +65,7 @@ def test_data_sets_of_the_paper(name: str, nodes: int, graph: str, tmp_path: Pat
     assert told[3:] == [line.partition(" s, ")[2] for line in lines[3:]]
 
 
+@pytest.mark.soak
 def test_bench_out_of_core(tmp_path: Path) -> None:
     scratch = str(tmp_path / "scratch")
     printed = benchmark("bench_out_of_core.py", "--nodes", "3000", "--folder", scratch, "--repeat", "1")
@@ -78,6 +79,7 @@ def test_bench_graph() -> None:
         assert line in printed
 
 
+@pytest.mark.soak
 def test_bench_memory() -> None:
     printed = benchmark("bench_memory.py", "--nodes", "2000", "--repeats", "1", "--quick")
     for line in ("scipy connected_components", "dask_rac similarity average", "dask_rac single"):
