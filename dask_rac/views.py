@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from os import PathLike
@@ -29,7 +30,7 @@ PHASES = ("nearest", "match", "fold", "finish")
 """Of a round in memory."""
 
 
-class Views:
+class Views(ABC):
     """What every hierarchy can show, whether its merges are in memory or in a store."""
 
     n_nodes: int
@@ -37,17 +38,17 @@ class Views:
     _settings: Settings
 
     @property
+    @abstractmethod
     def n_trees(self) -> int:
         """Trees of the hierarchy, single nodes among them."""
-        raise NotImplementedError
 
+    @abstractmethod
     def facts(self) -> dict[str, str]:
         """What it is in a few words, by name."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _parts(self) -> Iterator[Mapping[str, NDArray[Any]]]:
         """The merges, some at a time."""
-        raise NotImplementedError
 
     @cached_property
     def _lives(self) -> Lives:

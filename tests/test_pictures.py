@@ -583,7 +583,11 @@ def test_the_farthest_heights_can_be_drawn(low: int, high: int, weights: str) ->
     edges = np.arange(9), np.arange(1, 10), 10.0 ** np.linspace(low, high, 9)
     clustering = dask_rac.cluster(edges, "single", weights=weights)
     for made in (clustering.plot_heights(), clustering.plot_dendrogram()):
-        json_item(made.figure)
+        assert json_item(made.figure)["doc"]
+        assert isinstance(made.figure, Plot)
+        ends = made.figure.x_range.start, made.figure.x_range.end  # type: ignore[attr-defined]
+        assert np.isfinite(ends).all()
+        assert ends[0] != ends[1]
 
 
 def test_an_axis_of_zeros_begins_there() -> None:
