@@ -20,8 +20,8 @@ import dask_rac
 from dask_rac.handle import RunProgress
 from dask_rac.store.files import Folder
 from tests.command import environment
-from tests.test_remote import as_frame, local_client, nothing_left, random_edges, rounds_told
-from tests.test_stored import assert_same, quick_folder, write_parquet
+from tests.test_remote import as_frame, local_client, random_edges, rounds_told
+from tests.test_stored import assert_same, nothing_left, quick_folder, write_parquet
 
 EDGES = random_edges(3000, 9000)
 LARGE = random_edges(100_000, 300_000)

@@ -4,7 +4,6 @@ import logging
 import os
 import signal
 import threading
-import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -25,7 +24,7 @@ import dask_rac
 from dask_rac import remote, workers
 from dask_rac.config import EDGE_COLUMNS, checked_settings
 from tests.test_exact import tangled_edges
-from tests.test_stored import Columns, Prefixes, assert_same, left_on, seen_prefixes, write_parquet
+from tests.test_stored import Columns, Prefixes, assert_same, nothing_left, seen_prefixes, write_parquet
 
 N, M = 300, 1500
 
@@ -80,18 +79,6 @@ def client() -> Iterator[Client]:
     with local_client(2) as made:
         made.register_plugin(Prefixes())
         yield made
-
-
-def nothing_left(client: Client, patience: float = 30) -> bool:
-    """Whether the scheduler forgets all tasks, and workers are free, within some seconds; fails if not."""
-    end = time.monotonic() + patience
-    while True:
-        busy = client.run(lambda dask_worker: dask_worker.state.executing_count)
-        if left_on(client) == (0, 0) and not any(busy.values()):
-            return True
-        tasks = client.run_on_scheduler(lambda dask_scheduler: list(map(str, dask_scheduler.tasks.values())))
-        assert time.monotonic() < end, (busy, tasks, client.futures)
-        time.sleep(0.02)
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -283,7 +270,7 @@ def test_workers_that_die_again_and_again_are_told_of(tmp_path: Path) -> None:
     with dask.config.set({"distributed.scheduler.allowed-failures": 0}), local_client(1) as frail:
         with pytest.raises(dask_rac.ResourceError, match=message):
             dask_rac.cluster(path, duplicates="min", client=frail, progress=kill)
-        assert left_on(frail) == (0, 0)
+        assert nothing_left(frail)
 
 
 def test_workers_in_this_process_are_workers_too(tmp_path: Path) -> None:

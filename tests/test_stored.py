@@ -5,6 +5,7 @@ import importlib.metadata
 import logging
 import os
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import product
@@ -675,10 +676,16 @@ def client(request: pytest.FixtureRequest) -> Iterator[Client]:
 two_workers = pytest.mark.parametrize("client", [2], indirect=True)
 
 
-def left_on(client: Client) -> tuple[int, int]:
-    """Tasks that the scheduler still knows, and futures that the client holds."""
-    tasks = client.run_on_scheduler(lambda dask_scheduler: len(dask_scheduler.tasks))
-    return int(tasks), len(client.futures)
+def nothing_left(client: Client, patience: float = 30) -> bool:
+    """Whether the scheduler forgets all tasks, and workers are free, within some seconds; fails if not."""
+    end = time.monotonic() + patience
+    while True:
+        busy = client.run(lambda dask_worker: dask_worker.state.executing_count, on_error="ignore")
+        tasks = client.run_on_scheduler(lambda dask_scheduler: list(map(str, dask_scheduler.tasks.values())))
+        if not (tasks or client.futures or any(busy.values())):
+            return True
+        assert time.monotonic() < end, (busy, tasks, client.futures)
+        time.sleep(0.02)
 
 
 @pytest.mark.parametrize(
@@ -691,7 +698,7 @@ def test_the_number_of_processes_never_shows(client: Client, name: str, option: 
     found = dask_rac.cluster(given_edges, store=folder / "run", shards=3, client=client, **options)
     assert_same(found, dask_rac.cluster(edges, **options))
     assert client.status == "running"
-    assert left_on(client) == (0, 0)
+    assert nothing_left(client)
 
 
 @two_workers
@@ -743,7 +750,7 @@ def test_a_dask_dataframe_is_read_by_the_workers(client: Client, folder: Path) -
     frame = pd.DataFrame(dict(zip(EDGE_COLUMNS, edges, strict=True)))
     found = dask_rac.cluster(dd.from_pandas(frame, npartitions=4), store=folder / "run", shards=2, client=client)
     assert_same(found, dask_rac.cluster(edges))
-    assert left_on(client) == (0, 0)
+    assert nothing_left(client)
     assert "input" not in os.listdir(folder / "run")
 
 
@@ -754,8 +761,8 @@ def test_errors_come_back_from_workers_and_leave_nothing(client: Client, folder:
     edges = write_parquet(folder / "edges.parquet", (u, v, weight), row_group_size=40)
     with pytest.raises(dask_rac.InputError, match=r"'weight' is negative in row 100 of .*edges\.parquet \(-1.0\)"):
         dask_rac.cluster(edges, store=folder / "run", client=client)
+    assert nothing_left(client)
     assert not (folder / "run").exists()
-    assert left_on(client) == (0, 0)
 
 
 @two_workers
