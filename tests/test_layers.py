@@ -22,6 +22,13 @@ def test_contracts_hold() -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+def test_what_few_runs_need_is_not_imported() -> None:
+    slow = {"bokeh", "coiled", "dask.array", "dask.dataframe", "s3fs", "sklearn"}
+    code = f"import sys, dask_rac; dask_rac.cluster; print(sorted({slow} & set(sys.modules)))"
+    found = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert found.stdout == "[]\n"
+
+
 @pytest.mark.parametrize(
     ("module", "line", "contract"),
     [

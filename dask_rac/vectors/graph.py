@@ -11,7 +11,6 @@ from os import PathLike, fspath
 from typing import Any
 
 import dask
-import dask.dataframe as dd
 import pandas as pd
 
 from dask_rac.config import EDGE_COLUMNS, Progress, check_kind, check_whole, check_word, checked_number
@@ -245,6 +244,8 @@ def _graph(
         if store is None:
             frame, facts = memory_graph(vectors, request, columns, (memory, client, report))
         else:
+            import dask.dataframe as dd  # noqa: PLC0415 - takes a quarter of a second, and other runs need none of it
+
             facts = build(vectors, request, Folder(fspath(store)), _options(memory, client, columns), report)
             frame = dd.read_parquet(fspath(store), columns=list(EDGE_COLUMNS))
     return told(frame, facts)
