@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.remote.webelement import WebElement
@@ -20,6 +22,7 @@ from dask_rac import InputError
 from dask_rac.report.facts import Remark, ReportFacts, Table
 from dask_rac.report.html import make_html
 from dask_rac.report.page import check_report, write_report
+from dask_rac.report.words import apart
 from dask_rac.store.files import Folder
 from tests.browser import Page
 
@@ -105,6 +108,12 @@ def position_count(page: Page) -> int:
     return int(page.run("return Number(document.getElementById('slider').max)")) + 1
 
 
+def positions_of(html: str) -> list[list[Any]]:
+    """What the script of a page shows at each position of the slider."""
+    data: dict[str, list[list[Any]]] = json.loads(html.partition('id="slider-data">')[2].partition("</script>")[0])
+    return data["positions"]
+
+
 class TestNumbers:
     @pytest.mark.parametrize("name", CASES)
     def test_table_and_histogram_are_those_of_a_cut(
@@ -155,10 +164,32 @@ class TestNumbers:
     def test_heights_asked_for_come_first(self, clusterings: dict[str, dask_rac.Clustering], tmp_path: Path) -> None:
         made = clusterings["distances"].report(tmp_path / "report.html", height=[700.5, 9_000.25])
         html = Path(made).read_text()
-        positions = json.loads(html.partition('id="slider-data">')[2].partition("</script>")[0])["positions"]
+        positions = positions_of(html)
         start = int(re.findall(r'id="slider"[^>]* value="(\d+)"', html)[0])
         assert positions[start][0] == "700.5"
         assert {"700.5", "9000.25"} <= {position[0] for position in positions}
+
+    def test_heights_that_differ_look_different(self, tmp_path: Path) -> None:
+        weights = [0.3, 0.1 + 0.2, 0.3 + 1e-9, 2.0]
+        tree = dask_rac.cluster((np.arange(4), np.arange(1, 5), np.array(weights)), "single")
+        positions = positions_of(Path(tree.report(tmp_path / "report.html")).read_text())
+        shown = {float(exact): height for exact, height, *_ in positions}
+        assert {height: shown[height] for height in weights} == {
+            0.3: "0.3",
+            0.1 + 0.2: "0.30000000000000004",
+            0.3 + 1e-9: "0.300000001",
+            2.0: "2",
+        }
+
+
+@given(st.lists(st.floats(allow_nan=False) | st.sampled_from([0.1, 0.3, 0.1 + 0.2, 1 / 3]), max_size=20))
+def test_numbers_are_told_apart_in_few_digits(heights: list[float]) -> None:
+    found = apart(heights)
+    assert found.keys() == set(heights)
+    assert len(set(found.values())) == len(found)
+    assert sorted(found, key=lambda height: float(found[height])) == sorted(found)
+    assert all(float(f"{float(text):.6g}") == float(f"{height:.6g}") for height, text in found.items())
+    assert all(text == f"{height:.6g}" for height, text in apart(heights[:1]).items())
 
 
 class TestInBrowser:

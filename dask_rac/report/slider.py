@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dask_rac.report.facts import ReportFacts
-from dask_rac.report.words import quoted, share
+from dask_rac.report.words import apart, quoted, share
 from dask_rac.summary import LargeCluster, Snapshot
 
 
@@ -56,18 +56,19 @@ def slider_of(facts: ReportFacts) -> Slider | None:
     """The slider over the snapshots of a report; None if there are none."""
     if not facts.snapshots or not facts.n_nodes:
         return None
-    positions = tuple(_position(snapshot, facts.n_nodes) for snapshot in facts.snapshots)
-    choices = tuple(_choices(facts))
+    texts = apart(snapshot.height for snapshot in facts.snapshots)
+    positions = tuple(_position(snapshot, texts[snapshot.height], facts.n_nodes) for snapshot in facts.snapshots)
+    choices = tuple(_choices(facts, positions))
     start = choices[0].position if choices else len(positions) - 1
     lines = tuple(_lines(facts))
     data = {**_table(positions), "sizes": [_sizes(one) for one in facts.snapshots]}
     return Slider(positions, start, choices, lines, data)
 
 
-def _position(snapshot: Snapshot, nodes: int) -> Position:
+def _position(snapshot: Snapshot, height: str, nodes: int) -> Position:
     return Position(
         repr(snapshot.height),
-        f"{snapshot.height:.6g}",
+        height,
         f"{snapshot.clusters:,}",
         f"{snapshot.single:,}",
         tuple(_row(cluster, nodes) for cluster in snapshot.largest),
@@ -76,17 +77,18 @@ def _position(snapshot: Snapshot, nodes: int) -> Position:
 
 def _row(cluster: LargeCluster, nodes: int) -> tuple[str, ...]:
     """A cluster in words."""
-    end = "never" if cluster.end is None else f"{cluster.end:.6g}"
-    return str(cluster.node), f"{cluster.size:,}", share(cluster.size, nodes), f"{cluster.height:.6g}", end
+    texts = apart(height for height in (cluster.height, cluster.end) if height is not None)
+    end = "never" if cluster.end is None else texts[cluster.end]
+    return str(cluster.node), f"{cluster.size:,}", share(cluster.size, nodes), texts[cluster.height], end
 
 
-def _choices(facts: ReportFacts) -> list[Choice]:
+def _choices(facts: ReportFacts, positions: tuple[Position, ...]) -> list[Choice]:
     """Cuts that the user asked for, then those suggested."""
     places = {snapshot.height: place for place, snapshot in enumerate(facts.snapshots)}
     asked = [(height, "") for height in facts.marks]
     wanted = asked + [(cut.height, f"{cut.lifetime:.4g}") for cut in facts.cuts]
     return [
-        Choice(places[height], f"{height:.6g}", f"{facts.snapshots[places[height]].clusters:,}", lifetime)
+        Choice(places[height], positions[places[height]].height, positions[places[height]].clusters, lifetime)
         for height, lifetime in wanted
         if height in places
     ]

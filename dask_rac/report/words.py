@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 import shlex
+from collections.abc import Iterable
+from itertools import pairwise
 
 import pandas as pd
 
@@ -42,6 +44,17 @@ def share(part: int, whole: int) -> str:
     """A part of a whole."""
     percent = 100 * part / whole if whole else 0.0
     return f"{percent:.3g}%" if percent < 99.95 or part == whole else "99.9%"
+
+
+def apart(heights: Iterable[float]) -> dict[float, str]:
+    """Heights in six digits, and in more where two that differ would look the same."""
+    ordered = sorted(set(heights))
+    digits = dict.fromkeys(ordered, 6)
+    for pair in pairwise(ordered):
+        enough = next((count for count in range(6, 17) if len({f"{height:.{count}g}" for height in pair}) == 2), 17)
+        for height in pair:
+            digits[height] = max(digits[height], enough)
+    return {height: f"{height:.{count}g}" if count < 17 else repr(height) for height, count in digits.items()}
 
 
 def parameters_of(settings: Settings) -> dict[str, str]:
