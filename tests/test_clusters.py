@@ -44,6 +44,21 @@ COILED = ROOT / "pipelines/coiled/cluster.yaml"
 SILENT: Callable[[str], None] = lambda _: None  # noqa: E731
 SECRET = "s3cr3t-token"
 
+# What Coiled and kr8s do not close is collected at the end of the test that opened it, or in its midst.
+pytestmark = pytest.mark.filterwarnings("ignore:[Uu]nclosed (connection|transport|<socket):ResourceWarning")
+
+
+SERVERS: list[str] = []
+"""Those started in a test."""
+
+
+@pytest.fixture(autouse=True)
+def _nothing_left_open() -> Iterator[None]:
+    yield
+    if SERVERS:
+        SERVERS.clear()
+        gc.collect()
+
 
 def manifest() -> dict[str, Any]:
     content: dict[str, Any] = yaml.safe_load(KUBERNETES.read_text())
@@ -489,10 +504,11 @@ def server(answer: Callable[[str, str, Any], Answer]) -> Iterator[tuple[str, lis
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as http:
         http.daemon_threads = True
+        SERVERS.append(f"http://127.0.0.1:{http.server_port}")
         thread = threading.Thread(target=http.serve_forever)
         thread.start()
         try:
-            yield f"http://127.0.0.1:{http.server_port}", requests, bodies
+            yield SERVERS[-1], requests, bodies
         finally:
             http.shutdown()
             thread.join()
@@ -723,24 +739,12 @@ def start_coiled(
     return str(error.value), requests
 
 
-@pytest.fixture
-def _left_behind() -> Iterator[None]:
-    """Have what Coiled does not close collected at the end of the test that opened it."""
-    yield
-    gc.collect()
-
-
-coiled_refuses = pytest.mark.filterwarnings("ignore:Unclosed connection:ResourceWarning")
-
-
 def test_nobody_logged_in() -> None:
     message, requests = start_coiled(lambda *_: (200, {}), None)
     assert message.endswith("coiled login")
     assert requests == []
 
 
-@coiled_refuses
-@pytest.mark.usefixtures("_left_behind")
 def test_a_token_that_is_not_valid(capfd: pytest.CaptureFixture[str]) -> None:
     message, requests = start_coiled(lambda *_: (401, {}), SECRET)
     assert message.endswith("coiled login")
@@ -763,8 +767,6 @@ COILED_ANSWERS = {
 }
 
 
-@coiled_refuses
-@pytest.mark.usefixtures("_left_behind")
 def test_coiled_gets_our_cluster(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
