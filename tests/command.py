@@ -1,11 +1,15 @@
-"""The real command, in a process of its own."""
+"""The real command, in a process of its own; or in this one, where that cannot make a difference."""
 
 import os
 import subprocess
 import sys
+from contextlib import chdir
 from pathlib import Path
 
 import coverage
+from click.testing import CliRunner
+
+from dask_rac.cli.entry import main
 
 ROOT = Path(__file__).parent.parent
 SCRIPT = Path(sys.executable).parent / "dask-rac"
@@ -35,6 +39,14 @@ def rac(*words: str | Path, cwd: Path, **changes: str) -> subprocess.CompletedPr
         check=False,
         timeout=180,
     )
+
+
+def refused(*words: str | Path, cwd: Path, **changes: str) -> subprocess.CompletedProcess[str]:
+    """What came of a command that fails early, in this process: starting another takes longer than all it does."""
+    with chdir(cwd):
+        ended = CliRunner(env={"COLUMNS": "80", **changes}).invoke(main, list(map(str, words)), prog_name="dask-rac")
+    assert ended.exit_code not in (0, 1), ended.output
+    return subprocess.CompletedProcess(words, ended.exit_code, ended.stdout, ended.stderr)
 
 
 def done(*words: str | Path, cwd: Path, **changes: str) -> str:

@@ -17,7 +17,7 @@ import zarr
 import dask_rac
 from dask_rac.cli.wording import as_command, as_recipe
 from dask_rac.store.files import Folder
-from tests.command import SCRIPT, command_line, done, environment, rac
+from tests.command import SCRIPT, command_line, done, environment, rac, refused
 from tests.terminal import Terminal
 
 COMMANDS = ["demo", "generate", "generate lattice", "ingest", "cluster", "resume", "plan", "info", "verify", "cut"]
@@ -155,7 +155,7 @@ class TestCommands:
         cut = rac("cut", "run", "--height", "0.5", "-o", "labels.csv", cwd=tmp_path)
         assert cut.returncode == 0
         assert "warning: run is not finished" in cut.stderr
-        export = rac("export", "run", "-o", "tree.npy", cwd=tmp_path)
+        export = refused("export", "run", "-o", "tree.npy", cwd=tmp_path)
         assert export.returncode == 2
         assert "go on with `dask-rac resume" in export.stderr
 
@@ -185,11 +185,11 @@ class TestCommands:
         done("ingest", "list.txt", "-o", "edges", "--no-header", "--no-weights", cwd=tmp_path)
         assert pd.read_parquet(tmp_path / "edges")["weight"].tolist() == [1.0, 1.0]
         (tmp_path / "list.csv").write_text("a,b,w\n0,1,x\n")
-        bad = rac("ingest", "list.csv", "-o", "more", "--columns", "a,b,w", cwd=tmp_path)
+        bad = refused("ingest", "list.csv", "-o", "more", "--columns", "a,b,w", cwd=tmp_path)
         assert bad.returncode == 2
         assert "list.csv" in bad.stderr
         assert not (tmp_path / "more").exists()
-        few = rac("ingest", "list.csv", "-o", "more", "--columns", "a,b", cwd=tmp_path)
+        few = refused("ingest", "list.csv", "-o", "more", "--columns", "a,b", cwd=tmp_path)
         assert (few.returncode, "names 2 columns" in few.stderr) == (2, True)
 
     def test_demo_shows_everything(self, tmp_path: Path) -> None:
@@ -203,7 +203,7 @@ class TestCommands:
         assert {"edges.parquet", "run", "labels.parquet", "tree.nwk", "report.html"} <= {
             path.name for path in (tmp_path / "demo").iterdir()
         }
-        again = rac("demo", "--nodes", "3000", "--folder", "demo", cwd=tmp_path)
+        again = refused("demo", "--nodes", "3000", "--folder", "demo", cwd=tmp_path)
         assert again.returncode == 2
         assert "nothing is written over" in again.stderr
 
@@ -224,15 +224,20 @@ class TestExitCodes:
             (("cluster", edges, "-o", "memory://run"), "vanishes"),
             (("generate", "lattice", "--nodes", "9", "--degree", "7", "-o", "x"), "--degree 7 is odd"),
             (("info", run, "--log-file", "no/such/folder/log"), "cannot be written"),
+            (("info", ""), "Invalid value for 'RUN': it is empty"),
+            (("cluster", edges, "-o", ""), "Invalid value for '-o' / '--output': it is empty"),
         ]:
-            failed = rac(*words, cwd=tmp_path)
+            failed = refused(*words, cwd=tmp_path)
             assert failed.returncode == 2, failed.stderr
             assert told in failed.stderr
             assert failed.stdout == ""
+        alone = rac("cluster", "nowhere", "-o", "run", cwd=tmp_path)
+        assert (alone.returncode, alone.stdout) == (2, "")
+        assert "nowhere does not exist" in alone.stderr
         assert not list(tmp_path.iterdir())
 
     def test_3_resources(self, edges: Path, tmp_path: Path) -> None:
-        small = rac("cluster", edges, "-o", "run", "--memory", "1kB", cwd=tmp_path)
+        small = refused("cluster", edges, "-o", "run", "--memory", "1kB", cwd=tmp_path)
         assert small.returncode == 3
         assert re.search(r"set --memory [\d.]+MB or more", small.stderr)
         nobody = rac(
@@ -250,20 +255,20 @@ class TestExitCodes:
         data = bytearray(file.read_bytes())
         data[len(data) // 2] ^= 1
         file.write_bytes(data)
-        failed = rac("verify", "run", cwd=tmp_path)
+        failed = refused("verify", "run", cwd=tmp_path)
         assert failed.returncode == 4, failed.stderr
         assert file.name in failed.stderr
 
     def test_4_wrong(self, run: Path, tmp_path: Path) -> None:
         dask_rac.datasets.lattice(NODES, 6, 1, tmp_path / "others", weights="similarity")
-        failed = rac("verify", run, "--edges", "others", cwd=tmp_path)
+        failed = refused("verify", run, "--edges", "others", cwd=tmp_path)
         assert failed.returncode == 4, failed.stderr
         assert "merges are wrong" in failed.stderr
 
     def test_5_in_use(self, edges: Path, tmp_path: Path) -> None:
         (tmp_path / "run").mkdir()
         with Folder(tmp_path / "run").locked():
-            failed = rac("cluster", edges, "-o", "run", cwd=tmp_path)
+            failed = refused("cluster", edges, "-o", "run", cwd=tmp_path)
         assert failed.returncode == 5, failed.stderr
         assert f"in use by process {os.getpid()}" in failed.stderr
 
@@ -340,11 +345,9 @@ class TestOutput:
         assert (told["budget"]["memory"], told["budget"]["threads"]) == (3_000_000_000, 1)
         given = json.loads(done("plan", edges, "--json", "--memory", "4GB", cwd=tmp_path, DASK_RAC__MEMORY="2GB"))
         assert given["budget"]["memory"] == 4_000_000_000
-        refused = rac(
-            "plan", edges, cwd=tmp_path, DASK_RAC__SCHEDULER="tcp://192.0.2.1:1", DASK_RAC__REQUIRE_TLS="true"
-        )
-        assert refused.returncode == 2
-        assert "192.0.2.1" in refused.stderr
+        failed = rac("plan", edges, cwd=tmp_path, DASK_RAC__SCHEDULER="tcp://192.0.2.1:1", DASK_RAC__REQUIRE_TLS="true")
+        assert failed.returncode == 2
+        assert "192.0.2.1" in failed.stderr
 
 
 class TestTerminal:

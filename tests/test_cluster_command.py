@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 import dask_rac
-from tests.command import command_line, done, environment, rac
+from tests.command import command_line, done, environment, refused
 from tests.object_store import KEY, SECRET, ObjectStore, s3_server
 from tests.tls_cluster import TlsCluster, tls_cluster
 
@@ -82,12 +82,12 @@ def test_commands_on_s3(server: ObjectStore, tmp_path: Path) -> None:
     done("cluster", edges, "-o", run, cwd=tmp_path, **server.environment)
     assert f"{run}, finished" in done("info", run, cwd=tmp_path, **server.environment)
     assert "899 merges come out" in done("verify", run, cwd=tmp_path, **server.environment)
-    taken = rac("cluster", edges, "-o", run, cwd=tmp_path, **server.environment)
+    taken = refused("cluster", edges, "-o", run, cwd=tmp_path, **server.environment)
     assert (taken.returncode, f"`dask-rac resume {run}`" in taken.stderr) == (2, True)
-    nothing = rac("cluster", "s3://no-such-bucket/edges", "-o", run, cwd=tmp_path, **server.environment)
+    nothing = refused("cluster", "s3://no-such-bucket/edges", "-o", run, cwd=tmp_path, **server.environment)
     assert nothing.returncode == 2
     assert "no-such-bucket" in nothing.stderr
-    secret = rac("cluster", f"s3://{KEY}:{SECRET}@graphs/edges", "-o", run, cwd=tmp_path, **server.environment)
+    secret = refused("cluster", f"s3://{KEY}:{SECRET}@graphs/edges", "-o", run, cwd=tmp_path, **server.environment)
     assert secret.returncode == 2
     assert SECRET not in secret.stderr + secret.stdout
 
@@ -143,8 +143,8 @@ def test_a_pipeline_stopped_in_its_third_step_goes_on(tmp_path: Path) -> None:
 
 def test_a_garbage_recipe_is_refused_with_its_lines(tmp_path: Path) -> None:
     (tmp_path / "bad.yaml").write_text("foldr: x\nsteps:\n  generate:\n    nods: 3\n  clustr:\n")
-    refused = rac("run", "bad.yaml", cwd=tmp_path)
-    assert refused.returncode == 2
+    failed = refused("run", "bad.yaml", cwd=tmp_path)
+    assert failed.returncode == 2
     for told in ("line 1", "'folder'", "line 4", "'nodes'", "line 5", "'cluster'"):
-        assert told in refused.stderr
+        assert told in failed.stderr
     assert [path.name for path in tmp_path.iterdir()] == ["bad.yaml"]

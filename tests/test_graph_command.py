@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 import dask_rac
-from tests.command import command_line, done, environment, rac
+from tests.command import command_line, done, environment, rac, refused
 
 VECTORS = np.random.default_rng(0).standard_normal((400, 6)).astype(np.float32)
 
@@ -71,7 +71,7 @@ def test_on_workers(vectors: Path, tmp_path: Path) -> None:
     ],
 )
 def test_refusals(words: list[str], message: str, vectors: Path, tmp_path: Path) -> None:
-    result = rac("graph", words[0], vectors.name, "-o", "edges", *words[1:], cwd=tmp_path)
+    result = refused("graph", words[0], vectors.name, "-o", "edges", *words[1:], cwd=tmp_path)
     assert result.returncode in (2, 3)
     assert message in result.stderr
     assert sorted(path.name for path in tmp_path.iterdir()) == ["vectors.npy"]
@@ -81,7 +81,7 @@ def test_a_bad_vector_is_named(tmp_path: Path) -> None:
     bad = VECTORS.copy()
     bad[17, 3] = np.nan
     np.save(tmp_path / "bad.npy", bad)
-    result = rac("graph", "knn", "bad.npy", "-o", "edges", cwd=tmp_path)
+    result = refused("graph", "knn", "bad.npy", "-o", "edges", cwd=tmp_path)
     assert result.returncode == 2
     assert "row 17 of bad.npy has nan in dimension 3: drop such vectors, or fill them in" in result.stderr
 
@@ -115,7 +115,7 @@ def test_a_recipe_goes_from_vectors_to_labels(vectors: Path, tmp_path: Path) -> 
     expected = dask_rac.cluster(VECTORS, graph={"k": 5}).cut(n_clusters=4)
     assert len(labels) == len(expected) == 400
     assert all("skipped" in line for line in done("run", "recipe.yaml", cwd=tmp_path).splitlines())
-    changed = rac("run", "recipe.yaml", "--set", "graph.k=6", cwd=tmp_path)
+    changed = refused("run", "recipe.yaml", "--set", "graph.k=6", cwd=tmp_path)
     assert changed.returncode == 2
     assert "k was 5, is 6" in changed.stderr
     done("run", "recipe.yaml", "--set", "graph.k=6", "--from", "graph", cwd=tmp_path)
@@ -124,13 +124,13 @@ def test_a_recipe_goes_from_vectors_to_labels(vectors: Path, tmp_path: Path) -> 
 def test_a_recipe_says_before_it_starts_what_a_kind_does_not_know(vectors: Path, tmp_path: Path) -> None:
     recipe = tmp_path / "recipe.yaml"
     recipe.write_text(f"steps:\n  graph: {{kind: eps, vectors: {vectors}, k: 5, eps: 1}}\n")
-    assert "kind: eps has no k: leave it out" in rac("run", "recipe.yaml", cwd=tmp_path).stderr
+    assert "kind: eps has no k: leave it out" in refused("run", "recipe.yaml", cwd=tmp_path).stderr
     recipe.write_text(f"steps:\n  graph: {{kind: eps, vectors: {vectors}}}\n")
-    assert "kind: eps needs eps" in rac("run", "recipe.yaml", cwd=tmp_path).stderr
+    assert "kind: eps needs eps" in refused("run", "recipe.yaml", cwd=tmp_path).stderr
     recipe.write_text(f"steps:\n  graph: {{kind: ring, vectors: {vectors}}}\n")
-    assert "kind: ring is unknown" in rac("run", "recipe.yaml", cwd=tmp_path).stderr
+    assert "kind: ring is unknown" in refused("run", "recipe.yaml", cwd=tmp_path).stderr
     recipe.write_text("steps:\n  generate: {kind: sift, nodes: 50, output: x}\n  graph: {}\n")
-    assert "use .bvecs or .fvecs or .npy" in rac("run", "recipe.yaml", cwd=tmp_path).stderr
+    assert "use .bvecs or .fvecs or .npy" in refused("run", "recipe.yaml", cwd=tmp_path).stderr
 
 
 @pytest.mark.parametrize("kind", ["sift", "documents"])

@@ -20,7 +20,7 @@ from dask_rac.cli.report import Pages
 from dask_rac.errors import DamagedStoreError
 from dask_rac.overview import Overview
 from tests.browser import Page
-from tests.command import done, rac
+from tests.command import done, rac, refused
 from tests.crash import PATIENCE, Child, await_file, begin, patch_calls, path_edges, write_edges
 from tests.terminal import Terminal
 from tests.test_runner import actions, runner
@@ -117,8 +117,8 @@ class TestOnce:
         assert page.errors() == []
         command = page.run("return document.querySelector('#cut .line code').textContent")
         assert command == f"dask-rac cut {run} --height 0.3 -o labels.parquet"
-        refused = rac("report", run, "-o", "report.html", cwd=tmp_path)
-        assert (refused.returncode, "report.html exists" in refused.stderr) == (2, True)
+        failed = refused("report", run, "-o", "report.html", cwd=tmp_path)
+        assert (failed.returncode, "report.html exists" in failed.stderr) == (2, True)
         assert (tmp_path / "report.html").read_text() == text
         assert done("report", run, "-o", "report.html", "--overwrite", "--watch", cwd=tmp_path) == "report.html\n"
         assert (tmp_path / "report.html").read_text() != text
@@ -134,24 +134,24 @@ class TestOnce:
         ],
     )
     def test_refuses(self, words: list[str], told: str, run: Path, tmp_path: Path) -> None:
-        refused = rac("report", *(str(run) if word == "RUN" else word for word in words), cwd=tmp_path)
-        assert refused.returncode == 2
-        assert told in refused.stderr
+        failed = refused("report", *(str(run) if word == "RUN" else word for word in words), cwd=tmp_path)
+        assert failed.returncode == 2
+        assert told in failed.stderr
         assert list(tmp_path.iterdir()) == []
 
     def test_without_bokeh(self, run: Path, tmp_path: Path) -> None:
         (tmp_path / "sitecustomize.py").write_text("import sys\nsys.modules['bokeh'] = None\n")
         words = ("report", run, "-o", "report.html")
-        refused = rac(*words, cwd=tmp_path, PYTHONPATH=str(tmp_path), PYTHONDONTWRITEBYTECODE="1")
-        assert (refused.returncode, "pip install 'dask-rac[plot]'" in refused.stderr) == (2, True)
+        failed = rac(*words, cwd=tmp_path, PYTHONPATH=str(tmp_path), PYTHONDONTWRITEBYTECODE="1")
+        assert (failed.returncode, "pip install 'dask-rac[plot]'" in failed.stderr) == (2, True)
         assert [path.name for path in tmp_path.iterdir()] == ["sitecustomize.py"]
 
     def test_a_damaged_store_is_told_and_shown(self, run: Path, tmp_path: Path) -> None:
         store = shutil.copytree(run, tmp_path / "run")
         (store / "manifests/00001.json").write_text("{}")
-        refused = rac("report", store, "-o", "report.html", cwd=tmp_path)
-        assert refused.returncode == 4
-        assert "manifests/00001.json is damaged" in refused.stderr
+        failed = refused("report", store, "-o", "report.html", cwd=tmp_path)
+        assert failed.returncode == 4
+        assert "manifests/00001.json is damaged" in failed.stderr
         text = (tmp_path / "report.html").read_text()
         assert 'id="remark-damaged"' in text
         assert 'id="canvas-rounds"' in text

@@ -16,9 +16,6 @@ Command = Callable[..., Any]
 
 PLACES = ("threads", "local:2x1", "tcp://", "tls://", "kubernetes:", "coiled:")
 
-PATH = click.Path()
-"""A path or URL; whether it is there the library tells, with what to do."""
-
 
 def command(example: str, name: str | None = None) -> Callable[[Command], click.Command]:
     """A command whose help begins with an example; its docstring tells the rest."""
@@ -64,7 +61,20 @@ class Whole(click.ParamType[int]):
             self.fail(f"{value!r} is not {error}", param, ctx)
 
 
-class Output(click.Path):
+class Given(click.Path):
+    """A path or URL; whether it is there the library tells, with what to do."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """As it is; empty is what a shell makes of a variable that is not set."""
+        if not value:
+            self.fail("it is empty: give a path or URL", param, ctx)
+        return super().convert(value, param, ctx)
+
+
+PATH = Given()
+
+
+class Output(Given):
     """A path or URL that is there when the command has ended."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
