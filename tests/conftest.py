@@ -21,7 +21,7 @@ dask.config.set({"distributed.admin.system-monitor.gil.enabled": False})
 
 
 def compile_unmeasured() -> None:
-    """Have numba compile without coverage's tracer: it sees nothing of ours there, and doubles the time."""
+    """Have numba compile without coverage's tracer: it sees nothing of ours there, and takes half as long again."""
     compiled = Dispatcher.compile
 
     @functools.wraps(compiled)
