@@ -77,7 +77,7 @@ def _read_columns(edges: Any) -> tuple[Columns, Where]:
     """The three columns of whatever table was given."""
     if is_table(edges):
         return table_edges(edges)
-    if hasattr(edges, "__dask_graph__") and hasattr(edges, "columns"):
+    if is_dask_frame(edges):
         require_columns(edges.columns)
         edges = edges[list(EDGE_COLUMNS)].compute()
     if isinstance(edges, pd.DataFrame):
@@ -92,6 +92,11 @@ def _read_columns(edges: Any) -> tuple[Columns, Where]:
         "source, target, weight, a tuple of those three arrays, or the path of a Parquet file or folder; other tables "
         "mostly have a to_arrow()"
     )
+
+
+def is_dask_frame(edges: Any) -> bool:
+    """Whether it is a Dask DataFrame; a Delayed claims to have whatever it is asked for."""
+    return hasattr(edges, "__dask_graph__") and hasattr(type(edges), "columns")
 
 
 def _array(column: Any, name: str) -> NDArray[Any]:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import uuid
+from collections.abc import Iterator
 from concurrent.futures import CancelledError
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from os import PathLike, fspath
 from typing import Any
@@ -19,7 +21,7 @@ from distributed import KilledWorker, get_worker
 from dask_rac import driver, relay
 from dask_rac.checks import check_missing
 from dask_rac.config import EDGE_COLUMNS, Event, Progress, Settings, size_text
-from dask_rac.edges import load_graph, require_columns
+from dask_rac.edges import is_dask_frame, load_graph, require_columns
 from dask_rac.errors import InputError, ResourceError, StoppedError
 from dask_rac.graphs import single_task
 from dask_rac.kernels.arrays import Merges
@@ -62,10 +64,13 @@ def cluster_edges(
     if isinstance(place, Threads) or not _known(edges):
         with driver.new_team() as team:
             return find_merges(edges, n_nodes, settings, team, driver.memory_limit(), report)
-    limit = max(place.ready())
+    limits = place.ready()
+    most = max(limits.values())
     shipped = _shippable(edges)
     if not isinstance(shipped, str | Delayed):
-        check_room(shipped, n_nodes, settings, limit)
+        check_room(shipped, n_nodes, settings, most)
+    if min(limits.values()) < most:
+        place.rather = [address for address, limit in limits.items() if limit == most]
     return _compute(place, shipped, Task(n_nodes, settings), report)
 
 
@@ -134,13 +139,8 @@ def _known(edges: Any) -> bool:
         isinstance(edges, str | PathLike | tuple | pd.DataFrame)
         or sp.issparse(edges)
         or is_table(edges)
-        or _is_dask_frame(edges)
+        or is_dask_frame(edges)
     )
-
-
-def _is_dask_frame(edges: Any) -> bool:
-    """Whether it is a Dask DataFrame."""
-    return hasattr(edges, "__dask_graph__") and hasattr(edges, "columns")
 
 
 def _shippable(edges: Any) -> Any:
@@ -148,7 +148,7 @@ def _shippable(edges: Any) -> Any:
     if isinstance(edges, str | PathLike):
         name = fspath(edges)
         return name if "://" in name or not name else os.path.abspath(name)
-    if _is_dask_frame(edges):
+    if is_dask_frame(edges):
         require_columns(edges.columns)
         return delayed(edges[list(EDGE_COLUMNS)].to_delayed())
     if isinstance(edges, tuple) and any(hasattr(column, "__dask_graph__") for column in edges):
@@ -160,7 +160,8 @@ def _shippable(edges: Any) -> Any:
 def _compute(place: Workers, shipped: Any, task: Task, report: Progress, attempts: int = ATTEMPTS) -> Found:
     """Have a worker cluster edges; those in memory go to one first, and to another if it dies."""
     in_memory = not isinstance(shipped, str | Delayed)
-    held = place.client.scatter([shipped], hash=False)[0] if in_memory else shipped
+    with _without_store():
+        held = place.send(shipped) if in_memory else shipped
     try:
         found = _answer(place, held, replace(task, token=uuid.uuid4().hex[:8]), report)
     except CancelledError:
@@ -178,13 +179,19 @@ def _compute(place: Workers, shipped: Any, task: Task, report: Progress, attempt
 def _answer(place: Workers, held: Any, task: Task, report: Progress) -> Found | InputError | ResourceError:
     """What the task returns."""
     graph = single_task(cluster_in_memory, task.token, held, task)
+    with _without_store(), place.listening(task.token, report):
+        answer: Found | InputError | ResourceError = place.compute(graph, lambda *_: None)["cluster_in_memory"][0]
+    return answer
+
+
+@contextmanager
+def _without_store() -> Iterator[None]:
+    """Say what has stopped a run that cannot be resumed."""
     try:
-        with place.listening(task.token, report):
-            answer: Found | InputError | ResourceError = place.compute(graph, lambda *_: None)["cluster_in_memory"][0]
+        yield
     except StoppedError as error:
         died = isinstance(error.__cause__, KilledWorker)
         raise ResourceError(f"workers died again and again on this run: {REMEDY}" if died else str(error)) from error
-    return answer
 
 
 def _owned(found: Found) -> Found:

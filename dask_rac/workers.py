@@ -15,7 +15,8 @@ from typing import Any, Protocol
 import dask
 from dask.base import compute
 from dask.callbacks import Callback
-from distributed import Client, KilledWorker, default_client
+from distributed import Client, Future, KilledWorker, default_client
+from distributed.comm.core import CommClosedError
 from distributed.system import MEMORY_LIMIT
 
 from dask_rac import arena, relay
@@ -84,6 +85,11 @@ def chosen(client: Any) -> Threads | Workers:
         raise InputError(f"client={client!r} is no distributed.Client: leave it out to use the threads of this process")
     if client.status == "closed":
         raise InputError(f"client={client!r} is closed: give another, or leave it out")
+    if client.asynchronous:
+        raise InputError(
+            f"client={client!r} is asynchronous, and runs wait for their tasks: give one without asynchronous=True, or "
+            "use the threads of this process with dask.config.set(scheduler='threads')"
+        )
     return Workers(client)
 
 
@@ -181,6 +187,7 @@ class Workers:
         self.client = client
         self.patience = dask.utils.parse_timedelta(dask.config.get("distributed.comm.timeouts.connect", "30s"))
         self.pulse = _go_on
+        self.rather: Sequence[str] = ()  # addresses of workers that are to be used before others
         self._hear = _go_on
 
     def __str__(self) -> str:
@@ -188,11 +195,11 @@ class Workers:
         count = len(known["workers"])
         return f"{count} worker{'s' * (count != 1)} of {known['address']}"
 
-    def ready(self) -> list[int]:
-        """Raise unless there are workers, with our versions; gives the memory of each."""
+    def ready(self) -> dict[str, int]:
+        """Raise unless there are workers, with our versions; gives the memory of each by its address."""
         workers = self._await_workers()
         self._check_versions()
-        return [worker["memory_limit"] or MEMORY_LIMIT for worker in workers.values()]
+        return {address: worker["memory_limit"] or MEMORY_LIMIT for address, worker in workers.items()}
 
     @contextmanager
     def listening(self, token: str, report: Progress) -> Iterator[None]:
@@ -232,9 +239,20 @@ class Workers:
         with _while_open(self.client):
             return self._compute(graph, watch)
 
+    def send(self, data: Any) -> Future[Any]:
+        """Have a worker hold data."""
+        with _while_open(self.client):
+            rather = [address for address in self.rather if address in workers_of(self.client)]
+            try:
+                held: Future[Any] = self.client.scatter([data], workers=rather or None, hash=False)[0]
+            except TimeoutError as error:
+                raise StoppedError(_no_workers(self.patience)) from error
+            return held
+
     def _compute(self, graph: Graph, watch: Watch) -> Results:
         """What the tasks return, while the client is open."""
-        futures = self.client.compute(graph.tasks, optimize_graph=False)
+        rather = {"workers": list(self.rather), "allow_other_workers": True} if self.rather else {}
+        futures = self.client.compute(graph.tasks, optimize_graph=False, **rather)
         layers = [name for name, tasks in graph.layers.items() for _ in tasks]
         results: list[Any] = [None] * len(futures)
         open_tasks, seen, fetch = set(range(len(futures))), monotonic(), FETCH_SECONDS
@@ -315,7 +333,8 @@ class Workers:
 
     def _ask(self, question: Callable[..., Any], *arguments: Any) -> dict[str, Any]:
         """What every worker answers; those that leave meanwhile do not count."""
-        answers: dict[str, Any] = self.client.run(question, *arguments, on_error="return")
+        with _while_open(self.client):
+            answers: dict[str, Any] = self.client.run(question, *arguments, on_error="return")
         failed = {address: answer for address, answer in answers.items() if isinstance(answer, BaseException)}
         if failed:
             present = workers_of(self.client)
@@ -326,14 +345,15 @@ class Workers:
 
 @contextmanager
 def _while_open(client: Client) -> Iterator[None]:
-    """Say so if the client is closed in the block, which makes all sorts of things fail."""
+    """Say so if the client or its cluster is closed in the block, which makes all sorts of things fail."""
     try:
         yield
     except Exception as error:
-        if client.status in ("closing", "closed"):
+        closed = client.status in ("closing", "closed")
+        if closed or isinstance(error, CommClosedError):
             raise StoppedError(
-                "the client was closed while the run was on its way: start another, and resume the run, or start it "
-                "again"
+                f"the {'client was closed' if closed else 'cluster went away'} while the run was on its way: start "
+                "another, and resume the run, or start it again"
             ) from error
         raise
 

@@ -1,5 +1,6 @@
 """With a client runs in memory go to one of its workers, and give what they give here, to the last bit."""
 
+import asyncio
 import logging
 import os
 import signal
@@ -18,7 +19,15 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 import scipy.sparse as sp
-from distributed import Client, LocalCluster, get_client, performance_report
+from distributed import (
+    Client,
+    LocalCluster,
+    Nanny,
+    Scheduler,
+    SpecCluster,
+    get_client,
+    performance_report,
+)
 
 import dask_rac
 from dask_rac import remote, workers
@@ -153,6 +162,7 @@ def test_a_relative_path_is_opened_where_the_worker_finds_it(
         (([0], [1], [5.0]), {"missing": 2.0}, "missing"),
         (7, {}, "edges cannot be a int"),
         ((column for column in EDGES), {}, "edges cannot be a generator"),
+        (dask.delayed(as_frame)(EDGES), {}, "edges cannot be a dask"),
         (pd.DataFrame({"source": [0]}), {}, "no column 'target'"),
         (dd.from_pandas(pd.DataFrame({"source": [0]}), npartitions=1), {}, "no column 'target'"),
         ("", {}, "is no path"),
@@ -300,6 +310,51 @@ def test_more_than_a_worker_holds_is_refused(tmp_path: Path) -> None:
             with pytest.raises(dask_rac.ResourceError, match=message):
                 dask_rac.cluster(edges, client=small)
             assert nothing_left(small)
+
+
+def test_of_unequal_workers_the_largest_is_used(tmp_path: Path) -> None:
+    def sized(limit: str) -> dict[str, Any]:
+        return {"cls": Nanny, "options": {"nthreads": 1, "memory_limit": limit}}
+
+    path = write_parquet(tmp_path / "edges.parquet", LARGE)
+    nothing_ends = {f"distributed.worker.memory.{when}": False for when in ("target", "spill", "pause", "terminate")}
+    scheduler = {"cls": Scheduler, "options": {"dashboard_address": ":0", "port": 0}}
+    spec = {0: sized("400MB"), 1: sized("4GB"), 2: sized("400MB")}
+    with (
+        dask.config.set(nothing_ends),
+        SpecCluster(workers=spec, scheduler=scheduler, silence_logs=logging.CRITICAL) as cluster,
+        Client(cluster, set_as_default=False) as unequal,
+    ):
+        unequal.wait_for_workers(3, timeout=60)
+        for edges in (LARGE, path, LARGE):
+            found = dask_rac.cluster(edges, duplicates="min", n_nodes=300_000, client=unequal)
+            assert found.n_nodes == 300_000
+
+
+def test_workers_and_clusters_that_go_while_edges_are_sent_are_told_of() -> None:
+    with dask.config.set({"distributed.comm.timeouts.connect": "1s"}), local_client(1, processes=False) as client:
+        place = workers.Workers(client)
+        assert isinstance(client.cluster, LocalCluster)
+        client.cluster.scale(0)
+        while workers.workers_of(client):
+            client.sync(asyncio.sleep, 0.02)
+        with pytest.raises(dask_rac.ResourceError, match="the cluster has had no worker for 1 s"):
+            place.send(EDGES)
+        client.close()
+        with pytest.raises(dask_rac.ResourceError, match="the client was closed while the run was on its way"):
+            place.send(EDGES)
+
+
+def test_an_asynchronous_client_is_refused() -> None:
+    async def run() -> None:
+        async with Client(processes=False, asynchronous=True, dashboard_address=":0") as client:
+            for chosen in (client, None):
+                with pytest.raises(dask_rac.InputError, match="is asynchronous, and runs wait for their tasks: give"):
+                    dask_rac.cluster(EDGES, duplicates="min", client=chosen)
+            with dask.config.set(scheduler="threads"):
+                assert dask_rac.cluster(EDGES, duplicates="min").n_nodes == N
+
+    asyncio.run(run())
 
 
 def test_a_refusal_counts_the_edges_the_nodes_and_the_process() -> None:
