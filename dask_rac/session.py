@@ -16,7 +16,7 @@ import numpy as np
 from dask_rac import driver
 from dask_rac.checks import check_missing, describe_conflict
 from dask_rac.config import Event, Progress, Settings, check_kind
-from dask_rac.edges import Graph, load_graph, require_columns
+from dask_rac.edges import Graph, is_dask_frame, load_graph, require_columns
 from dask_rac.errors import DamagedStoreError, InputError, ResourceError, StoppedError, StoreError
 from dask_rac.graphs import forest_graph, round_graph, scan_graph, spool_graph
 from dask_rac.outcome import Outcome, check_fingerprint
@@ -233,7 +233,7 @@ def check_options(options: PlanOptions) -> None:
 
 def _open_input(edges: Any, n_nodes: int | None, settings: Settings) -> Graph | Any:
     """Edges that are not on disk: a Dask DataFrame as it is, what is in memory as a graph."""
-    if hasattr(edges, "__dask_graph__") and hasattr(edges, "columns"):
+    if is_dask_frame(edges):
         require_columns(edges.columns)
         return edges
     with driver.new_team() as team:
@@ -304,6 +304,8 @@ def _begin_store(store: Folder, header: Header) -> None:
 
 def _taken(store: Folder) -> str:
     """What to say of a store that holds a run."""
+    if not _can_go_on(store):
+        return f"{store.url} holds a run whose edges were in memory and are not yet in it: choose another folder"
     return (
         f"{store.url} holds a run already: go on with dask_rac.resume({store.url!r}), look at it with "
         f"dask_rac.open({store.url!r}), or choose another folder"
@@ -335,9 +337,16 @@ def _resumable(store: Folder) -> Iterator[None]:
 
 def _advice(store: Folder) -> str:
     """What to do about a run that was stopped."""
-    if manifests.count_manifests(store) or manifests.read_header(store).source is not None:
+    if _can_go_on(store):
         return f"go on with dask_rac.resume({store.url!r})"
     return f"its edges were in memory and not yet in {store.url}: start anew in another folder"
+
+
+def _can_go_on(store: Folder) -> bool:
+    """Whether what a run needs is in its store, or on disk elsewhere; what is damaged is told by `resume`."""
+    with suppress(StoreError):
+        return manifests.count_manifests(store) > 0 or manifests.read_header(store).source is not None
+    return True
 
 
 def _interrupted(error: BaseException | None) -> bool:

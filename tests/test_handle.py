@@ -181,6 +181,8 @@ def test_a_stop_is_noticed_while_no_task_ends(workers: Client, store: bool, fold
     if store:
         with pytest.raises(dask_rac.RunStoppedError, match=r"edges were in memory and not yet in .*run: start anew in"):
             run.result()
+        with pytest.raises(dask_rac.StoreError, match="edges were in memory and are not yet in it: choose another"):
+            dask_rac.cluster(EDGES, duplicates="min", store=place)
     assert nothing_left(workers)
 
 
