@@ -502,8 +502,13 @@ def server(answer: Callable[[str, str, Any], Answer]) -> Iterator[tuple[str, lis
         def log_message(self, *_: Any) -> None:
             pass
 
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as http:
-        http.daemon_threads = True
+    class Server(ThreadingHTTPServer):
+        daemon_threads = True
+
+        def handle_error(self, *_: Any) -> None:
+            """Clients may leave before they are answered."""
+
+    with Server(("127.0.0.1", 0), Handler) as http:
         SERVERS.append(f"http://127.0.0.1:{http.server_port}")
         thread = threading.Thread(target=http.serve_forever)
         thread.start()
