@@ -48,7 +48,8 @@ class RunHandle:
     """A run in the background, as `cluster(..., wait=False)` and `resume(..., wait=False)` return it.
 
     It runs in a thread of this process, which has the work done by other threads or by the workers of a client, and
-    ends with the interpreter; a run with a store can then be resumed. In a notebook a handle shows a bar that moves.
+    ends with the interpreter; a run with a store can then be resumed, if its edges are on disk or have been read. In a
+    notebook a handle shows a bar that moves.
 
     Attributes
     ----------

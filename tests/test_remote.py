@@ -19,6 +19,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 import scipy.sparse as sp
+from dask.delayed import delayed
 from distributed import (
     Client,
     LocalCluster,
@@ -162,7 +163,7 @@ def test_a_relative_path_is_opened_where_the_worker_finds_it(
         (([0], [1], [5.0]), {"missing": 2.0}, "missing"),
         (7, {}, "edges cannot be a int"),
         ((column for column in EDGES), {}, "edges cannot be a generator"),
-        (dask.delayed(as_frame)(EDGES), {}, "edges cannot be a dask"),
+        (delayed(as_frame)(EDGES), {}, "edges cannot be a dask"),
         (pd.DataFrame({"source": [0]}), {}, "no column 'target'"),
         (dd.from_pandas(pd.DataFrame({"source": [0]}), npartitions=1), {}, "no column 'target'"),
         ("", {}, "is no path"),
