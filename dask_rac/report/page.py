@@ -9,7 +9,7 @@ from dask_rac.errors import InputError
 from dask_rac.report.facts import ReportFacts
 from dask_rac.report.html import GENERATOR, make_html
 from dask_rac.store.files import Folder
-from dask_rac.store.output import new_output, refuse_inside
+from dask_rac.store.output import new_output, refuse_inside, writable
 
 ENDINGS = (".html", ".htm")
 HEAD_BYTES = 512  # within which a report says that it is one
@@ -45,7 +45,8 @@ def write_report(path: str | PathLike[str], facts: ReportFacts, overwrite: bool 
     page = make_html(facts).encode()
     target = check_report(path, overwrite)
     if target.exists():
-        target.write("", page)
+        with writable(path):
+            target.write("", page)
     else:
         with new_output(path) as new:
             new.write("", page)

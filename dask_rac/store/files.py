@@ -156,7 +156,7 @@ class Folder:
                 file.flush()
                 os.fsync(file.fileno())
         except BaseException:
-            with suppress(FileNotFoundError):
+            with suppress(OSError):  # it may not be there, nor its disk be writable
                 os.unlink(temporary)
             raise
         return temporary

@@ -46,7 +46,7 @@ def new_output(path: str | PathLike[str], several: bool = False) -> Iterator[Fol
     target = refuse_taken(path)
     new = Folder(f"{target.url}.partial") if target.local else target
     try:
-        with explained(target.url, InputError):
+        with writable(path):
             if target.local:
                 new.remove("")
                 os.makedirs(os.path.dirname(target.path), exist_ok=True)
@@ -58,10 +58,18 @@ def new_output(path: str | PathLike[str], several: bool = False) -> Iterator[Fol
                 os.rename(new.path, target.path)
             elif several:
                 new.remove(INCOMPLETE)
-    except BaseException as error:
+    except BaseException:
         new.remove("")
-        if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
-            raise ResourceError(f"the disk of {fspath(path)} is full: make room, or use another disk") from error
-        if isinstance(error, OSError):
-            raise InputError(f"{fspath(path)} cannot be written: {error}; give a path that can be made") from error
         raise
+
+
+@contextmanager
+def writable(path: str | PathLike[str]) -> Iterator[None]:
+    """Say what to do when an output cannot be written in the block."""
+    try:
+        with explained(Folder(path).url, InputError):
+            yield
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise ResourceError(f"the disk of {fspath(path)} is full: make room, or use another disk") from error
+        raise InputError(f"{fspath(path)} cannot be written: {error}; give a path that can be made") from error
