@@ -19,6 +19,7 @@ import pytest
 from bokeh.embed import json_item
 from bokeh.models import ColumnDataSource, Plot
 from nbclient import NotebookClient
+from numpy.typing import NDArray
 from scipy.cluster.hierarchy import dendrogram
 
 import dask_rac
@@ -35,7 +36,7 @@ from dask_rac.pictures import (
     sizes_columns,
     sizes_picture,
 )
-from dask_rac.pictures.axes import Scale, height_scale
+from dask_rac.pictures.axes import Scale, height_format, height_scale
 from dask_rac.pictures.page import resources
 from dask_rac.pictures.wording import percent, plain, plural, seconds_text
 from dask_rac.summary import HeightCurve, height_curve, size_histogram
@@ -130,6 +131,15 @@ def data_of(picture: Picture, name: str) -> dict[str, Any]:
     return dict(source.data)
 
 
+def save_together(pictures: list[Picture], path: Path) -> Path:
+    """Write figures one below the other as a page."""
+    items = json.dumps([json_item(picture.figure) for picture in pictures]).replace("<", "\\u003c")
+    places = "".join(f'<div id="{place}"></div>' for place in range(len(pictures)))
+    script = "\n".join(resources().js_raw)
+    path.write_text(TOGETHER.format(policy=STRICT, script=script, places=places, items=items))
+    return path
+
+
 def assert_fine(page: Page) -> None:
     """Nothing complains, nothing is asked of the network, all texts can be read at every width."""
     for width in WIDTHS:
@@ -154,12 +164,7 @@ def test_all_pictures_look_right_below_a_strict_policy(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     pictures = [picture for name in names for picture in all_pictures(made[name])]
-    items = json.dumps([json_item(picture.figure) for picture in pictures]).replace("<", "\\u003c")
-    places = "".join(f'<div id="{place}"></div>' for place in range(len(pictures)))
-    script = "\n".join(resources().js_raw)
-    page_file = tmp_path / "all.html"
-    page_file.write_text(TOGETHER.format(policy=STRICT, script=script, places=places, items=items))
-    assert_fine(page.open(page_file))
+    assert_fine(page.open(save_together(pictures, tmp_path / "all.html")))
     assert page.run("return Bokeh.documents.length") == len(pictures)
     assert caplog.messages == []  # Bokeh logs what is wrong with a figure
     assert all(picture.caption.endswith(".") and picture.title for picture in pictures)
@@ -511,8 +516,10 @@ def test_what_cannot_be_saved_is_refused(tmp_path: Path) -> None:
         picture.save(tmp_path / "rounds.pdf")
     with pytest.raises(dask_rac.InputError, match="are for images"):
         picture.save(tmp_path / "rounds.html", width=300)
-    with pytest.raises(dask_rac.InputError, match="width=3 is not a whole number, 50"):
-        picture.save(tmp_path / "rounds.png", width=3)
+    with pytest.raises(dask_rac.InputError, match="width=0 is not a whole number, 1 to 50000"):
+        picture.save(tmp_path / "rounds.png", width=0)
+    with pytest.raises(dask_rac.InputError, match=r"width=359 is too narrow .*: set width=360 or more"):
+        picture.save(tmp_path / "rounds.png", width=359)
     with pytest.raises(dask_rac.InputError, match="scale=0"):
         picture.save(tmp_path / "rounds.png", scale=0)
     assert list(tmp_path.iterdir()) == []
@@ -577,7 +584,7 @@ def test_in_a_notebook_it_shows_itself_without_network(page: Page, tmp_path: Pat
     assert_fine(page)
 
 
-@pytest.mark.parametrize(("low", "high"), [(-3, 305), (-320, 2), (-307, 305), (-320, -310)])
+@pytest.mark.parametrize(("low", "high"), [(-3, 305), (-320, 2), (-307, 305), (-320, -310), (-321, -320), (-300, 57)])
 @pytest.mark.parametrize("weights", ["distance", "similarity"])
 def test_the_farthest_heights_can_be_drawn(low: int, high: int, weights: str) -> None:
     edges = np.arange(9), np.arange(1, 10), 10.0 ** np.linspace(low, high, 9)
@@ -587,8 +594,90 @@ def test_the_farthest_heights_can_be_drawn(low: int, high: int, weights: str) ->
         assert isinstance(made.figure, Plot)
         ends = made.figure.x_range.start, made.figure.x_range.end  # type: ignore[attr-defined]
         assert np.isfinite(ends).all()
-        assert ends[0] != ends[1]
+        low_end, high_end = sorted(ends)
+        log = type(made.figure.x_scale).__name__ == "LogScale"
+        assert np.isfinite(high_end / low_end if log else 50_000 / (high_end - low_end))  # as BokehJS divides
+    places = data_of(clustering.plot_dendrogram(), "merges")["place"]
+    assert low_end < min(places) <= max(places) < high_end
+
+
+def test_heights_beyond_the_farthest_are_drawn_at_the_end_of_the_axis() -> None:
+    heights = np.array([1e-300, 1e-290, 1e-100, 1e50])
+    branch = Branch(0, 2, 1e-301)
+    for place, height in enumerate(heights.tolist()):
+        branch = Branch(0, 3 + place, height, (branch, Branch(2 + place, 1, float("nan"))))
+    data = data_of(dendrogram_picture([branch], 1, False), "merges")
+    assert data["height"] == heights[::-1].tolist()
+    assert np.allclose(np.log10(data["place"]), [50, -100, -220, -220])
 
 
 def test_an_axis_of_zeros_begins_there() -> None:
     assert height_scale(np.zeros(3), 2.0) == Scale(0.0, 1.0, False)
+
+
+SPREAD: NDArray[np.float64] = np.linspace(0.0, 1.0, 200)
+CLOSE: dict[str, NDArray[np.float64]] = {
+    "1e5": 1e5 + SPREAD * 1e-3,
+    "0.9999": 0.9999 + SPREAD * 1e-6,
+    "last bits": 1 + np.linspace(1, 59, 59) * 2.0**-52,
+}
+
+
+def ticks_of(page: Page) -> list[str]:
+    """The labels of the axis of heights, from left to right."""
+    texts = page.texts()
+    (title,) = [text for text in texts if text.text == "height"]
+    labels = [text for text in texts if 0 < title.top - text.top < 30]
+    return [text.text for text in sorted(labels, key=lambda text: text.left)]
+
+
+@pytest.mark.parametrize("name", CLOSE)
+def test_ticks_of_close_heights_can_be_told_apart(name: str, page: Page, tmp_path: Path) -> None:
+    heights = CLOSE[name]
+    clustering = dask_rac.cluster((np.arange(len(heights)), np.arange(1, len(heights) + 1), heights), "single")
+    for picture in (clustering.plot_heights(), clustering.plot_dendrogram(5)):
+        page.size(1280).open(picture.save(tmp_path / f"{picture.name}.html"))
+        ticks = [float(label.replace(",", "")) for label in ticks_of(page)]
+        across: Any = picture.figure.x_range  # type: ignore[attr-defined]
+        assert len(ticks) >= 4
+        assert across.start <= ticks[0] < ticks[-1] <= across.end
+        assert np.allclose(np.diff(ticks), ticks[1] - ticks[0], rtol=1e-3, atol=0)
+        assert max(map(len, ticks_of(page))) <= 15
+        assert page.overlaps() == []
+        assert page.sticking_out() == []
+
+
+def test_tooltips_tell_close_heights_apart(page: Page, tmp_path: Path) -> None:
+    for heights, form in ((SPREAD, "%.6g"), (SPREAD[:1] + 1 / 3, "%.6g"), (CLOSE["last bits"], "%.17g")):
+        assert height_format(heights) == form
+    heights = CLOSE["1e5"]
+    assert len({height_format(heights) % height for height in heights}) == len(heights)
+    picture = heights_picture(HeightCurve(heights, np.arange(200, 0, -1), 201, False), [])
+    page.size(1280).open(picture.save(tmp_path / "heights.html"))
+    page.hover(600, 200)
+    texts = [text.text for text in page.texts()]
+    height, clusters = texts[texts.index("height:") + 1], int(texts[texts.index("clusters:") + 1])
+    assert abs(float(height) - heights[200 - clusters]) < 1e-8
+
+
+def test_images_may_be_as_low_as_their_texts_allow(
+    made: dict[str, dask_rac.Clustering], page: Page, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dask_rac.pictures.saving._image", lambda *_: b"drawn")
+    pictures = all_pictures(made["distances"])
+    for picture in pictures:
+        plots = [model for model in picture.figure.references() if isinstance(model, Plot)]
+        usual = sum(plot.height or 0 for plot in plots)
+        with pytest.raises(dask_rac.InputError, match=r"height=40 is too low .* smaller top=") as refused:
+            picture.save(tmp_path / "low.png", height=40)
+        least = int(re.findall(r"set height=(\d+) or more", str(refused.value))[0])
+        assert least < usual
+        with pytest.raises(dask_rac.InputError, match="too low"):
+            picture.save(tmp_path / "low.png", height=least - 1)
+        for height in (least, usual, None):
+            picture.save(tmp_path / f"{picture.name}_{height}.png", width=360, height=height)
+        for plot in plots:
+            plot.height = round(least / usual * (plot.height or 0))
+    page.size(400).open(save_together(pictures, tmp_path / "low.html"))
+    assert page.overlaps(slack=4.0) == []  # lines of text are higher than their letters
+    assert page.sticking_out() == []

@@ -60,7 +60,7 @@ def alpha_beta_picture(records: Sequence[RoundRecord]) -> Picture:
     alpha = _panel(source, finisher, "alpha", across, 0.5)
     beta = _panel(source, finisher, "beta", across, 1.0)
     beta.xaxis.axis_label = "round"
-    beta.height = PANEL + BELOW
+    beta.update(height=PANEL + BELOW, min_height=(beta.min_height or 0) + BELOW)
     both = column(alpha, beta, sizing_mode="stretch_width", name=f"{NAME}_figure", spacing=0)
     return Picture(both, TITLE, _caption(rounds), NAME)
 

@@ -28,6 +28,12 @@ LEAST = 0.8
 """Where an axis of counts begins: a logarithmic one has no 0."""
 SMALLEST, LARGEST = log(ulp(0.0)), log(sys.float_info.max)
 """Beyond them there is no room for an axis to go farther."""
+NEAR, TINY = 1e-12, 1e-302
+"""Heights whose difference is a smaller share of them, or smaller at all, a browser cannot place apart."""
+FARTHEST = 1e270
+"""How many times the lowest end of an axis fits into the highest height: browsers divide one by the other."""
+DIGITS, MOST_DIGITS, EXACT = 6, 15, 17
+"""Of a height where they are enough; of one computed with errors, such as a tick; and to tell any two apart."""
 LINEAR_DECADES = 2.0
 """Below it BokehJS puts linear ticks on logarithmic axes; 1, 2, 5, 10 read better."""
 
@@ -72,11 +78,21 @@ def height_scale(heights: NDArray[np.float64], decades: float) -> Scale:
     """The scale of some finite heights: logarithmic if all are positive and more than so many decades apart."""
     low, high = float(heights.min()), float(heights.max())
     if low > 0 and log10(high) - log10(low) > decades:
-        return Scale(low, high, True)
-    if low == high:
+        return Scale(max(low, high / FARTHEST), high, True)
+    if high - low <= max(NEAR * max(abs(low), abs(high)), TINY):
         room = abs(low) / 10
-        return Scale(low - room, high + room, False) if room else Scale(0.0, 1.0, False)
+        return Scale(low - room, high + room, False) if room > TINY else Scale(0.0, 1.0, False)
     return Scale(0.0 if 0 < low < 0.3 * high else low, high, False)
+
+
+def height_format(heights: NDArray[np.float64]) -> str:
+    """How tooltips write heights: with more digits, the less these differ."""
+    low, high = float(heights.min()), float(heights.max())
+    most = max(abs(low), abs(high))
+    if low == high:
+        return f"%.{DIGITS}g"
+    common = floor(-log10(high / most - low / most))  # digits that all begin with
+    return f"%.{min(DIGITS + max(common, 0), EXACT)}g"
 
 
 def count_scale(most: float, low: float = LEAST) -> Scale:
@@ -112,14 +128,15 @@ def label_rounds(axis: Axis) -> None:
 
 
 def label_heights(axis: Axis, scale: Scale) -> None:
-    """Plain numbers where they are short."""
+    """Plain numbers where they are short; as ticks are round, they have no more digits than tell them apart."""
     axis.major_label_policy = apart()
     if scale.high >= 1e7:
         axis.formatter = LogTickFormatter() if scale.log else BasicTickFormatter()
     elif scale.high >= 1e4 and (scale.low >= 0.01 or not scale.log):
-        axis.formatter = NumeralTickFormatter(format="0,0.[00]")
+        decimals = MOST_DIGITS - ceil(log10(scale.high))
+        axis.formatter = NumeralTickFormatter(format=f"0,0.[{decimals * '0'}]")
     else:
-        axis.formatter = PrintfTickFormatter(format="%.6g")
+        axis.formatter = PrintfTickFormatter(format=f"%.{MOST_DIGITS}g")
     if scale.log:
         axis.ticker = LogTicker(num_minor_ticks=0)
 

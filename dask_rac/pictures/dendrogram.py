@@ -11,7 +11,7 @@ import numpy as np
 from bokeh.models import ColumnDataSource, FixedTicker, Range1d
 from bokeh.plotting import figure
 
-from dask_rac.pictures.axes import Scale, height_scale, label_heights
+from dask_rac.pictures.axes import Scale, height_format, height_scale, label_heights
 from dask_rac.pictures.picture import Picture
 from dask_rac.pictures.theme import BLUE, GRID, ORANGE, add_tooltips, message_figure, new_figure
 from dask_rac.pictures.wording import plural
@@ -21,8 +21,8 @@ NAME = "dendrogram"
 TITLE, TITLES = "The top of the tree", "The tops of the trees"
 NOTHING = "No merges"
 WHY = "Without merges every node is a tree of its own."
-ROW = 16
-"""Pixels of a leaf."""
+ROW, LOWEST_ROW = 16, 10
+"""Pixels of a leaf, and as few as leave its label readable."""
 AROUND = 64
 """Pixels above and below all leaves."""
 LEAVES, ROOT = 0.07, 0.03
@@ -56,8 +56,8 @@ def dendrogram_picture(branches: Sequence[Branch], trees: int, similarity: bool)
     Returns
     -------
     Picture
-        Its data sources are named "merges" (`height`, `row`, `nodes`, `node`, and the lines `xs`, `ys`), "cut" and
-        "single" (leaves: `height`, `row`, `nodes`, `node`, `label`). `node` is the smallest.
+        Its data sources are named "merges" (`height`, `row`, `nodes`, `node`, and for drawing `place`, `xs`, `ys`),
+        "cut" and "single" (leaves: `height`, `row`, `nodes`, `node`, `label`). `node` is the smallest.
     """
     spots = _spots(branches)
     heights = np.array([spot.branch.height for spot in spots if spot.branch.children])
@@ -67,9 +67,11 @@ def dendrogram_picture(branches: Sequence[Branch], trees: int, similarity: bool)
     axis = scale.grown(ROOT, LEAVES) if similarity else scale.grown(LEAVES, ROOT)
     plot = _plot(spots, axis, similarity)
     tip = axis.at(1 - LEAVES / 2 if similarity else LEAVES / 2)
-    _draw_leaves(plot, spots, axis.high if similarity else axis.low, tip)
-    _draw_merges(plot, spots, tip)
-    _draw_roots(plot, [spot for spot in spots if spot.parent < 0], axis, -ROOT / 2 if similarity else ROOT / 2)
+    form = f"@height{{{height_format(heights)}}}"
+    places = [max(spot.branch.height, scale.low) if spot.branch.children else tip for spot in spots]
+    _draw_leaves(plot, spots, (tip, axis.high if similarity else axis.low), form)
+    _draw_merges(plot, spots, places, form)
+    _draw_roots(plot, spots, places, axis, -ROOT / 2 if similarity else ROOT / 2)
     return Picture(
         plot, TITLE if trees == 1 else TITLES, _caption(spots, len(branches), trees, similarity, scale.log), NAME
     )
@@ -106,6 +108,7 @@ def _plot(spots: Sequence[_Spot], axis: Scale, similarity: bool) -> figure:
         "similarity" if similarity else "height",
         "",
         height=round(ROW * (last + 1)) + AROUND,
+        min_height=round(LOWEST_ROW * (last + 1)) + AROUND,
         x_axis_type=axis.kind,
         x_range=axis.range(flipped=similarity),
         y_range=Range1d(start=last + 0.5, end=-0.5),
@@ -132,8 +135,9 @@ def _columns(spots: Sequence[_Spot]) -> dict[str, Any]:
     }
 
 
-def _draw_leaves(plot: figure, spots: Sequence[_Spot], edge: float, tip: float) -> None:
+def _draw_leaves(plot: figure, spots: Sequence[_Spot], ends: tuple[float, float], form: str) -> None:
     """Triangles where branches are cut off, the wider the more nodes; circles for single nodes."""
+    tip, edge = ends
     cut = [spot for spot in spots if not spot.branch.children and spot.branch.size > 1]
     most = max((spot.branch.size for spot in cut), default=2)
     columns = _columns(cut)
@@ -144,7 +148,7 @@ def _draw_leaves(plot: figure, spots: Sequence[_Spot], edge: float, tip: float) 
     triangles = plot.patches(
         "xs", "ys", source=ColumnDataSource(data=columns, name="cut"), color=ORANGE, fill_alpha=0.75, line_width=1
     )
-    rows = {"cut off here": "@nodes{0,0} nodes", "made at": "@height{%.6g}", "smallest node": "@node"}
+    rows = {"cut off here": "@nodes{0,0} nodes", "made at": form, "smallest node": "@node"}
     add_tooltips(plot, [triangles], rows, printf=("height",))
     single = [spot for spot in spots if not spot.branch.children and spot.branch.size == 1]
     columns = _columns(single)
@@ -155,29 +159,28 @@ def _draw_leaves(plot: figure, spots: Sequence[_Spot], edge: float, tip: float) 
     add_tooltips(plot, [circles], {"single node": "@node"})
 
 
-def _draw_merges(plot: figure, spots: Sequence[_Spot], tip: float) -> None:
+def _draw_merges(plot: figure, spots: Sequence[_Spot], places: Sequence[float], form: str) -> None:
     """A bracket a merge, with a point that is easier to hit."""
     merges = {place: spot for place, spot in enumerate(spots) if spot.branch.children}
     ends: dict[int, list[tuple[float, float]]] = {place: [] for place in merges}
-    for spot in spots:
+    for spot, across in zip(spots, places, strict=True):
         if spot.parent >= 0:
-            ends[spot.parent].append((spot.branch.height if spot.branch.children else tip, spot.row))
+            ends[spot.parent].append((across, spot.row))
     columns = _columns(list(merges.values()))
-    columns["xs"] = [
-        [ends[place][0][0], spot.branch.height, spot.branch.height, ends[place][-1][0]]
-        for place, spot in merges.items()
-    ]
+    columns["place"] = [places[place] for place in merges]
+    columns["xs"] = [[ends[place][0][0], places[place], places[place], ends[place][-1][0]] for place in merges]
     columns["ys"] = [[ends[place][0][1]] * 2 + [ends[place][-1][1]] * 2 for place in merges]
     source = ColumnDataSource(data=columns, name="merges")
     lines = plot.multi_line("xs", "ys", source=source, color=BLUE, line_width=1.5)
-    points = plot.scatter("height", "row", source=source, size=5, color=BLUE)
-    tips = {"merge of": "@nodes{0,0} nodes", "height": "@height{%.6g}", "smallest node": "@node"}
+    points = plot.scatter("place", "row", source=source, size=5, color=BLUE)
+    tips = {"merge of": "@nodes{0,0} nodes", "height": form, "smallest node": "@node"}
     add_tooltips(plot, [lines, points], tips, printf=("height",))
 
 
-def _draw_roots(plot: figure, roots: Sequence[_Spot], axis: Scale, length: float) -> None:
+def _draw_roots(plot: figure, spots: Sequence[_Spot], places: Sequence[float], axis: Scale, length: float) -> None:
     """A short line from each root, in shares of the axis."""
-    starts, rows = [spot.branch.height for spot in roots], [spot.row for spot in roots]
+    roots = [place for place, spot in enumerate(spots) if spot.parent < 0]
+    starts, rows = [places[place] for place in roots], [spots[place].row for place in roots]
     ends = [axis.at(axis.share(start) + length) for start in starts]
     plot.segment(starts, rows, ends, rows, color=BLUE, line_width=1.5)
 

@@ -9,7 +9,16 @@ from typing import Any
 from bokeh.models import ColumnDataSource
 from bokeh.plotting import figure
 
-from dask_rac.pictures.axes import LEAST, Scale, count_scale, height_scale, label_counts, label_heights, leave_room
+from dask_rac.pictures.axes import (
+    LEAST,
+    Scale,
+    count_scale,
+    height_format,
+    height_scale,
+    label_counts,
+    label_heights,
+    leave_room,
+)
 from dask_rac.pictures.picture import Picture
 from dask_rac.pictures.theme import (
     BLUE,
@@ -73,8 +82,9 @@ def heights_picture(curve: HeightCurve, cuts: Sequence[CutMark]) -> Picture:
     flags = _flags(cuts, axis, curve.similarity)
     levels = max((flag.level for flag in flags), default=-1) + 1
     plot, room = _plot(curve, axis, levels)
-    _draw_curve(plot, curve, (axis.high, axis.low) if curve.similarity else (axis.low, axis.high))
-    _draw_flags(plot, flags, [room.at((flag.level + 0.6) * ROW / (levels * ROW + EDGE)) for flag in flags])
+    tip = f"@height{{{height_format(curve.height)}}}"
+    _draw_curve(plot, curve, (axis.high, axis.low) if curve.similarity else (axis.low, axis.high), tip)
+    _draw_flags(plot, flags, [room.at((flag.level + 0.6) * ROW / (levels * ROW + EDGE)) for flag in flags], tip)
     return Picture(plot, TITLE, _caption(curve, axis.log, len(cuts)), NAME)
 
 
@@ -153,7 +163,7 @@ def _pixels(cut: CutMark, axis: Scale, flipped: bool) -> float:
     return FRAME_WIDTH * (1 - share if flipped else share)
 
 
-def _draw_curve(plot: figure, curve: HeightCurve, ends: tuple[float, float]) -> None:
+def _draw_curve(plot: figure, curve: HeightCurve, ends: tuple[float, float], tip: str) -> None:
     """The steps, and before and after them what does not change."""
     source = ColumnDataSource(data={"height": curve.height, "clusters": curve.clusters}, name=NAME)
     first, last, left = float(curve.height[0]), float(curve.height[-1]), int(curve.clusters[-1])
@@ -161,11 +171,11 @@ def _draw_curve(plot: figure, curve: HeightCurve, ends: tuple[float, float]) -> 
     plot.line([last, ends[1]], [left, left], color=BLUE, line_width=2)
     plot.step("height", "clusters", source=source, mode="after", color=BLUE, line_width=2)
     felt = plot.line("height", "clusters", source=source, line_alpha=0)  # steps feel no mouse
-    rows = {"similarity" if curve.similarity else "height": "@height{%.6g}", "clusters": "@clusters{0,0}"}
+    rows = {"similarity" if curve.similarity else "height": tip, "clusters": "@clusters{0,0}"}
     add_tooltips(plot, [felt], rows, mode="vline", printf=("height",), line_policy="prev")
 
 
-def _draw_flags(plot: figure, flags: Sequence[_Flag], above: Sequence[float]) -> None:
+def _draw_flags(plot: figure, flags: Sequence[_Flag], above: Sequence[float], tip: str) -> None:
     """A dashed pole a cut, a point where it meets the curve, and the label on top."""
     columns: dict[str, Any] = {
         "height": [flag.cut.height for flag in flags],
@@ -190,7 +200,7 @@ def _draw_flags(plot: figure, flags: Sequence[_Flag], above: Sequence[float]) ->
         text_baseline="middle",
         **ON_WHITE,
     )
-    add_tooltips(plot, [points, poles], {"cut": "@text", "height": "@height{%.6g}"}, printf=("height",))
+    add_tooltips(plot, [points, poles], {"cut": "@text", "height": tip}, printf=("height",))
 
 
 def _caption(curve: HeightCurve, log_height: bool, cuts: int) -> str:

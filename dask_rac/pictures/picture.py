@@ -49,7 +49,8 @@ class Picture:
             tooltips, which needs no network. `rounds.svg`: vectors. `rounds.png`: pixels. Images are drawn by Chromium
             or Firefox: `pip install 'dask-rac[images]'`. What exists is never written over.
         width, height : int, optional
-            Pixels of an image; 800 by default, and as high as the picture needs.
+            Pixels of an image; 800 by default, and as high as is best. So few that its texts could not be read are
+            refused.
         scale : float
             How many pixels of a PNG each of these becomes.
 
@@ -61,7 +62,7 @@ class Picture:
         Raises
         ------
         InputError
-            If the file exists or cannot be made, or its name says nothing known.
+            If the file exists or cannot be made, its name says nothing known, or the image would be too small.
         ImportError
             If an image is wanted and there is no selenium or no browser.
         """

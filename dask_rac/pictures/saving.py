@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
+from math import ceil
 from os import PathLike, fspath
 from typing import Any
 
@@ -15,6 +16,7 @@ from bokeh.models import LayoutDOM, Plot
 from dask_rac.config import check_whole, checked_number
 from dask_rac.errors import InputError
 from dask_rac.pictures.page import page_html
+from dask_rac.pictures.theme import IMAGE_WIDTH
 from dask_rac.store.output import new_output, refuse_taken
 
 KINDS = (".html", ".png", ".svg")
@@ -42,7 +44,7 @@ def save_picture(figure: LayoutDOM, words: tuple[str, str], path: str | PathLike
             raise InputError("width= and height= are for images; a page fits its window: leave them out")
         data = page_html(figure, *words).encode()
     else:
-        _check_size(size, scale)
+        _check_size(figure, size, scale)
         data = _image(figure, kind, size, scale)
     with new_output(path) as target:
         target.write("", data)
@@ -57,13 +59,34 @@ def _kind(path: str | PathLike[str]) -> str:
     return kind
 
 
-def _check_size(size: Size, scale: float) -> None:
-    """Raise unless an image can be so large."""
-    for name, value in zip(("width", "height"), size, strict=True):
+def _check_size(figure: LayoutDOM, size: Size, scale: float) -> None:
+    """Raise unless an image can be so large, and a figure be read in it."""
+    width, height = size
+    for name, value in (("width", width), ("height", height)):
         if value is not None:
-            check_whole(name, value, 50, MOST_PIXELS)
+            check_whole(name, value, 1, MOST_PIXELS)
+    if width is not None and width < IMAGE_WIDTH:
+        raise InputError(f"width={width} is too narrow for the texts of a picture: set width={IMAGE_WIDTH} or more")
+    least = _least_height(figure)
+    if height is not None and height < least:
+        raise InputError(
+            f"height={height} is too low for the texts of this picture: set height={least} or more, or draw less (a "
+            "smaller top= of a dendrogram, fewer cuts of heights)"
+        )
     if not 0 < checked_number("scale", scale) <= MOST_SCALE:
         raise InputError(f"scale={scale!r} is not above 0 and up to {MOST_SCALE}: 2 doubles the pixels each way")
+
+
+def _least_height(figure: LayoutDOM) -> int:
+    """Pixels below which some plot of a figure would be lower than it may become."""
+    plots = _plots(figure)
+    share = max((plot.min_height or 0) / (plot.height or 1) for plot in plots)
+    return ceil(share * sum(plot.height or 0 for plot in plots))
+
+
+def _plots(figure: LayoutDOM) -> list[Plot]:
+    """A figure's plots, one below the other."""
+    return [model for model in figure.references() if isinstance(model, Plot)]
 
 
 def _image(figure: LayoutDOM, kind: str, size: Size, scale: float) -> bytes:
@@ -102,7 +125,7 @@ def _browser(scale: float) -> Iterator[tuple[Any, Any]]:
 @contextmanager
 def _fixed(figure: LayoutDOM, size: Size) -> Iterator[None]:
     """Give a figure a size in pixels, and take its tools away, while in the block."""
-    plots = [model for model in figure.references() if isinstance(model, Plot)]
+    plots = _plots(figure)
     heights = [plot.height or 0 for plot in plots]
     factor = 1.0 if size[1] is None else size[1] / sum(heights)
     before = [(model, model.properties_with_values()) for model in {figure, *plots}]

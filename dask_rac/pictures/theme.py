@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from math import ceil
 from typing import Any, Literal, TypeAlias
 
 from bokeh.core.properties import value
@@ -31,8 +32,12 @@ NARROW = 280
 """Pixels: no figure becomes narrower."""
 FRAME = 66
 """Pixels of a figure's height that its axis takes."""
+LOWEST = 0.8
+"""The share of its frame's height that a figure needs: keys and labels have room in it, and do not shrink."""
 FRAME_WIDTH = 250
 """Pixels of the frame of a figure in a page of 400, in which all texts shall have room."""
+IMAGE_WIDTH = 360
+"""Pixels of an image whose frame is as wide as that."""
 CHARACTER = 7.2
 """Pixels of a character, at most, on average."""
 KEY_ROW = 24
@@ -49,6 +54,7 @@ Renderers: TypeAlias = "Sequence[GlyphRenderer[Any]]"
 def new_figure(name: str, x: str, y: str, **special: Any) -> figure:
     """An empty figure with labelled axes."""
     options: dict[str, Any] = {"height": HEIGHT, "tools": TOOLS, "toolbar_location": "right", **special}
+    options.setdefault("min_height", FRAME + ceil(LOWEST * (options["height"] - FRAME)))
     plot = figure(
         name=f"{name}_figure",
         x_axis_label=x or None,
@@ -89,7 +95,7 @@ def _dress_axes(plot: figure) -> None:
 def message_figure(name: str, message: str) -> figure:
     """A figure that says why there is nothing to see."""
     ranges = {"x_range": Range1d(start=0, end=1), "y_range": Range1d(start=0, end=1)}
-    plot = new_figure(name, "", "", height=120, tools="", toolbar_location=None, **ranges)
+    plot = new_figure(name, "", "", height=120, min_height=50, tools="", toolbar_location=None, **ranges)
     plot.axis.visible = False
     plot.grid.visible = False
     plot.text([0.5], [0.5], [message], text_align="center", text_baseline="middle", **WRITTEN)
