@@ -245,7 +245,7 @@ def _run(
     else:
         found = cluster_edges(edges, options.n_nodes, settings, options.client, report)
         outcome, loops = found.outcome, found.loops
-        result = Clustering(found.nodes, outcome.merges, outcome.round, outcome.records, settings)
+        result = Clustering(found.nodes, outcome.merges, outcome.round, outcome.records, settings, loops=loops)
     return result, [f"dropped {loops} self loops: a node has no distance to itself"] if loops else []
 
 

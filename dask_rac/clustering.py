@@ -54,8 +54,11 @@ class Clustering(Views):
         merge_rounds: NDArray[np.int32],
         records: Sequence[RoundRecord],
         settings: Settings,
+        *,
+        loops: int = 0,
     ) -> None:
         self.n_nodes = n_nodes
+        self._loops = loops
         self._merge_rounds = merge_rounds
         self._records = records
         self._settings = settings

@@ -84,6 +84,7 @@ class StoredClustering(Clustering):
     def __init__(self, run: StoredResult) -> None:
         self._run = run
         self.n_nodes = run.facts.nodes
+        self._loops = run.facts.loops
         self.store = run.folder.url
         self.finished = run.chain[-1].state is None
         self.peak_disk = run.chain[-1].peak_disk
@@ -187,7 +188,7 @@ class StoredClustering(Clustering):
             records=now.rounds,
             graph=graph_of(now.header, facts),
             versions=now.header.versions,
-            known={"loops": facts.loops, "repeats": facts.repeats, "damaged": now.damaged},
+            known={"loops": self._loops, "repeats": facts.repeats, "damaged": now.damaged},
         )
 
     def _phase_seconds(self) -> pd.DataFrame:

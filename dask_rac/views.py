@@ -36,6 +36,8 @@ class Views(ABC):
     n_nodes: int
     _records: Sequence[RoundRecord]
     _settings: Settings
+    _loops: int
+    """Self loops that were dropped."""
 
     @property
     @abstractmethod
@@ -255,6 +257,7 @@ class Views(ABC):
             {"nodes": f"{self.n_nodes:,}"} | ({"edges": f"{self._records[0].edges:,}"} if self._records else {}),
             self.facts(),
             versions(),
+            known={"loops": self._loops},
         )
 
     def _phase_seconds(self) -> pd.DataFrame:

@@ -64,6 +64,14 @@ class TestRemarks:
         assert title(replace(bounded, settings=alike)) == "Nothing merges below 0.5: 17 trees"
         assert names(replace(bounded, merges=99)) == []
 
+    @pytest.mark.parametrize(("missing", "why"), [("ignore", "no path of edges"), ("infinite", "some pair")])
+    def test_a_bound_of_heights_is_not_blamed_for_what_would_never_merge(self, missing: str, why: str) -> None:
+        apart = dask_rac.cluster(([0, 2], [1, 3], [1.0, 2.0]), missing=missing, max_height=10.0)
+        (remark,) = remarks_of(findings_of(apart._settings, [], apart._lives))
+        assert remark.title == "Nothing merges above 10: 2 trees"
+        assert f"So do any that would never merge, as {why}" in remark.meaning
+        assert "if there is any" in remark.remedy
+
     @pytest.mark.parametrize(("tied", "told"), [(0, 0), (9, 0), (10, 1), (999, 1)])
     def test_ties_are_told_from_a_hundredth_on(self, tied: int, told: int) -> None:
         assert names(Findings(SETTINGS, 1_000, 999, largest=1_000, tied=tied)) == ["ties"] * told
@@ -72,10 +80,36 @@ class TestRemarks:
         assert title(replace(PLAIN, finisher=30)) == "The finisher did 30.3% of the merges"
         assert title(replace(PLAIN, deferred=1)) == "1 round ran in the place of the finisher, which had no room"
 
+    @pytest.mark.parametrize(("missing", "deferred"), [("ignore", 0), ("ignore", 2), (1.0, 0), (1.0, 2)])
+    def test_against_a_tail_only_what_helps_is_told(self, missing: str | float, deferred: int) -> None:
+        settings = checked_settings("average", missing, "distance", None, "error", True)
+        (remark,) = remarks_of(replace(PLAIN, settings=settings, finisher=30, deferred=deferred))
+        assert ("missing=" in remark.remedy) == (missing == "ignore")
+        assert ("memory" in remark.remedy) == (deferred > 0)
+        assert remark.remedy
+
     def test_a_chained_cut(self) -> None:
         assert names(replace(PLAIN, cut=snapshot(95, 6, 5))) == ["chained"]
         assert names(replace(PLAIN, cut=snapshot(30, 60, 50))) == []
         assert names(replace(PLAIN, cut=snapshot(60, 4, 1))) == []
+
+    @pytest.mark.parametrize(
+        ("linkage", "missing", "told"),
+        [
+            ("single", "ignore", ["Average or complete linkage chains less than single."]),
+            ("single", 1.0, ["Average or complete linkage chains less than single."]),
+            ("average", "ignore", ["missing=", "Complete linkage often chains less than average."]),
+            ("average", 1.0, ["Complete linkage often chains less than average."]),
+            ("complete", "ignore", ["missing="]),
+            ("complete", 1.0, []),
+        ],
+    )
+    def test_against_chains_only_what_helps_is_told(self, linkage: str, missing: str | float, told: list[str]) -> None:
+        settings = checked_settings(linkage, missing, "distance", None, "error", True)
+        (remark,) = remarks_of(replace(PLAIN, settings=settings, cut=snapshot(95, 6, 5)))
+        for words in ("missing=", "Average or complete", "Complete linkage often"):
+            assert (words in remark.remedy) == any(words in one for one in told)
+        assert all(one in remark.remedy for one in told)
 
     def test_what_was_dropped(self) -> None:
         assert title(replace(PLAIN, loops=1)) == "1 self loop was dropped"

@@ -1,12 +1,15 @@
 """The report in a browser: what it shows is right, whatever is in it is harmless, and it needs nothing else."""
 
+import errno
 import json
+import os
 import re
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pandas as pd
@@ -18,7 +21,7 @@ from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.remote.webelement import WebElement
 
 import dask_rac
-from dask_rac import InputError
+from dask_rac import InputError, ResourceError
 from dask_rac.report.facts import Remark, ReportFacts, Table
 from dask_rac.report.html import make_html
 from dask_rac.report.page import check_report, write_report
@@ -182,7 +185,10 @@ class TestNumbers:
         }
 
 
-@given(st.lists(st.floats(allow_nan=False) | st.sampled_from([0.1, 0.3, 0.1 + 0.2, 1 / 3]), max_size=20))
+CLOSE = st.builds(lambda base, part: base + part, st.sampled_from([0.0, 0.3, 100.0]), st.floats(0, 0.01))
+
+
+@given(st.lists(st.floats(allow_nan=False) | CLOSE | st.sampled_from([0.1, 0.3, 0.1 + 0.2, 1 / 3]), max_size=30))
 def test_numbers_are_told_apart_in_few_digits(heights: list[float]) -> None:
     found = apart(heights)
     assert found.keys() == set(heights)
@@ -396,6 +402,80 @@ def hostile_facts() -> ReportFacts:
     )
 
 
+def table(html: str, name: str) -> list[list[str]]:
+    """The body of a table, as it is before any script runs."""
+    body = html.partition(f'id="{name}"')[2].partition("<tbody>")[2].partition("</tbody>")[0]
+    cells = [re.findall(r"<td>(.*?)</td>", row) for row in body.split("<tr>")[1:]]
+    return [[re.sub("<[^>]*>", "", cell) for cell in row] for row in cells]
+
+
+class TestWhatIsNotMerged:
+    """When a cluster merges that has merged with nothing."""
+
+    def page(self, facts: ReportFacts, **changes: Any) -> list[list[str]]:
+        """The largest clusters at the farthest height."""
+        last = facts.snapshots[-1]
+        return table(make_html(replace(facts, snapshots=[last], cuts=[], pictures=[], **changes)), "largest")
+
+    def test_never_merges_once_all_is_done(self) -> None:
+        facts = dask_rac.cluster(([0, 2], [1, 3], [1.0, 2.0]))._subject().tell(np.empty(0), None)
+        assert [row[-1] for row in self.page(facts)] == ["never", "never"]
+        assert [row[-1] for row in self.page(facts, status="finished")] == ["never", "never"]
+
+    @pytest.mark.parametrize("status", ["running", "stopped", "unfinished"])
+    def test_may_merge_while_the_run_is_not_finished(self, status: str) -> None:
+        facts = dask_rac.cluster(([0, 2], [1, 3], [1.0, 2.0]), max_height=10.0)._subject().tell(np.empty(0), None)
+        assert [row[-1] for row in self.page(facts, status=status)] == ["not yet", "not yet"]
+
+    def test_may_merge_beyond_the_bound_of_heights(self) -> None:
+        facts = dask_rac.cluster(([0, 2, 1], [1, 3, 2], [1.0, 2.0, 9.0]), max_height=2.5)._subject()
+        assert [row[-1] for row in self.page(facts.tell(np.empty(0), None))] == ["not up to 2.5"] * 2
+        alike = dask_rac.cluster(([0, 2], [1, 3], [0.9, 0.8]), weights="similarity", max_height=0.25)._subject()
+        assert [row[-1] for row in self.page(alike.tell(np.empty(0), None))] == ["not down to 0.25"] * 2
+
+
+class TestChoices:
+    """The table of cuts to look at."""
+
+    ORDER = "Heights that were asked for come first, then the most stable."
+
+    def test_of_cuts_that_are_suggested(self, reports: dict[str, Path]) -> None:
+        html = reports["distances"].read_text()
+        assert "<h3>Suggested cuts</h3>" in html
+        assert "The most stable first." in html
+        assert self.ORDER not in html
+
+    def test_of_heights_that_were_asked_for_each_once(
+        self, clusterings: dict[str, dask_rac.Clustering], tmp_path: Path
+    ) -> None:
+        clustering = clusterings["distances"]
+        cuts = clustering.suggest_cuts()
+        second = float(cuts["height"][1])
+        html = Path(clustering.report(tmp_path / "report.html", height=[700.5, second, 700.5])).read_text()
+        assert "<h3>Cuts to look at</h3>" in html
+        assert "The most stable first." not in html
+        assert self.ORDER in html
+        others = [f"{height:.6g}" for height in cuts["height"] if height != second]
+        listed = table(html, "choices")
+        assert [row[0] for row in listed] == ["700.5", f"{second:.6g}", *others]
+        assert [row[2] for row in listed[:2]] == ["your choice", f"{cuts['lifetime'][1]:.4g}"]
+
+    def test_where_none_is_stable(self, tmp_path: Path) -> None:
+        equal = dask_rac.cluster(([0, 1, 2], [1, 2, 3], [1.0, 1.0, 1.0]), "single")
+        assert len(equal.suggest_cuts()) == 0
+        html = Path(equal.report(tmp_path / "report.html", height=0.5)).read_text()
+        assert table(html, "choices") == [["0.5", "4", "your choice"]]
+        assert "stable" not in html.partition('id="cut"')[2].partition('id="slider"')[0]
+
+    def test_without_merges_there_is_no_cut_to_choose(self, tmp_path: Path) -> None:
+        empty = np.empty(0, np.int64)
+        clustering = dask_rac.cluster((empty, empty, np.empty(0)), n_nodes=1_000)
+        html = Path(clustering.report(tmp_path / "report.html", height=1e9)).read_text()
+        assert "Choosing a cut" not in html
+        assert 'id="cut"' not in html
+        assert "black line" not in html
+
+
 class TestFile:
     def test_what_exists_is_not_written_over(self, tmp_path: Path) -> None:
         clustering = dask_rac.cluster(([0, 1], [1, 2], [1.0, 2.0]))
@@ -407,6 +487,25 @@ class TestFile:
         assert target.read_bytes() == before
         clustering.report(target, overwrite=True)
         assert target.read_bytes() != before
+        assert [path.name for path in tmp_path.iterdir()] == ["report.html"]
+
+    @pytest.mark.parametrize(
+        ("code", "kind", "told"),
+        [
+            (errno.ENOSPC, ResourceError, r"the disk of .*report\.html is full: make room"),
+            (errno.EROFS, InputError, r"report\.html cannot be written: .*Read-only"),
+        ],
+    )
+    def test_a_disk_that_takes_no_more_is_told_and_the_old_page_stays(
+        self, code: int, kind: type[Exception], told: str, tmp_path: Path
+    ) -> None:
+        clustering = dask_rac.cluster(([0, 1], [1, 2], [1.0, 2.0]))
+        target = Path(clustering.report(tmp_path / "report.html"))
+        before = target.read_bytes()
+        failing = OSError(code, os.strerror(code))
+        with mock.patch("os.fsync", side_effect=failing), pytest.raises(kind, match=told):
+            clustering.report(target, overwrite=True)
+        assert target.read_bytes() == before
         assert [path.name for path in tmp_path.iterdir()] == ["report.html"]
 
     def test_may_go_to_a_url(self) -> None:
@@ -470,5 +569,7 @@ class TestFile:
             edges = pd.DataFrame({"source": [0, 1, 3, 4], "target": [1, 2, 4, 4], "weight": [1.0, 1.0, 1.0, 1.0]})
             edges.to_parquet(tmp_path / "edges.parquet")
             run = dask_rac.cluster(str(tmp_path / "edges.parquet"), store=tmp_path / "run", n_nodes=6)
-        html = Path(run.report(tmp_path / "report.html")).read_text()
-        assert re.findall(r'id="remark-(\w+)"', html) == ["forest", "ties", "loops"]
+            in_memory = dask_rac.cluster(edges, n_nodes=6)
+        for number, one in enumerate((run, in_memory)):
+            html = Path(one.report(tmp_path / f"{number}.html")).read_text()
+            assert re.findall(r'id="remark-(\w+)"', html) == ["forest", "ties", "loops"]

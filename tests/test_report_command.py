@@ -130,7 +130,8 @@ class TestOnce:
             (["RUN", "-o", "x.txt"], "must end in .html"),
             (["RUN", "-o", "x.html", "--interval", "3"], "--interval is for --watch"),
             (["RUN", "-o", "x.html", "--watch", "--interval", "0"], "--interval 0 is no time to wait"),
-            (["RUN", "-o", "x.html", "--height", "nan"], "--height"),
+            (["RUN", "-o", "x.html", "--height", "1", "--height", "nan"], "--height nan is no height to cut at"),
+            (["RUN", "-o", "x.html", "--height", "-inf"], "--height -inf is no height to cut at"),
         ],
     )
     def test_refuses(self, words: list[str], told: str, run: Path, tmp_path: Path) -> None:
@@ -264,8 +265,17 @@ class TestPace:
         self, begins: float, waited: float, clock: list[float], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr("dask_rac.store.files.Folder.exists", lambda *_: clock[0] >= begins)
-        Pages("run", "report.html", (), lambda _: None, False).await_run()
+        told: list[tuple[float, str]] = []
+        report.await_run("run", lambda text: told.append((clock[0], text)))
         assert clock[0] == pytest.approx(waited, abs=0.31)
+        assert told == [(0.0, "waiting 30 s at most for run to begin")] * (begins > 0)
+
+    @pytest.mark.parametrize("quiet", [False, True])
+    def test_what_is_waited_for_is_told(self, quiet: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(report, "START_SECONDS", 0.01)
+        failed = refused("report", "typo", "-o", "x.html", "--watch", *["--quiet"] * quiet, cwd=tmp_path)
+        assert "typo does not exist" in failed.stderr
+        assert ("for typo to begin" in failed.stderr) != quiet
 
     @pytest.mark.parametrize("state", ["running", "stopped"])
     def test_what_a_run_takes_away_is_read_again(

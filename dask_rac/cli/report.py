@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import shlex
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -51,14 +52,28 @@ def report(
         raise click.UsageError("--interval is for --watch: give both, or neither")
     if interval is not None and not 0 < interval < float("inf"):
         raise click.UsageError(f"--interval {interval:g} is no time to wait: give seconds, more than 0")
+    if wrong := [value for value in height if not math.isfinite(value)]:
+        raise click.UsageError(f"--height {wrong[0]:g} is no height to cut at: give a number")
     check_report(output, overwrite)
+    if watch:
+        await_run(run, shell.tell)
     with shell.watch("making the report") as progress:
         pages = Pages(run, output, height, progress, overwrite)
-        if watch:
-            pages.await_run()
         found = pages.follow(INTERVAL if interval is None else interval) if watch else pages.write()
     _tell(shell, run, found, watch)
     click.echo(output)
+
+
+def await_run(run: str, tell: Callable[[str], None]) -> None:
+    """Give a run that was started at the same time a while to begin."""
+    from dask_rac.store.files import Folder
+    from dask_rac.store.manifest import HEADER
+
+    folder, end = Folder(run), time.monotonic() + START_SECONDS
+    if not folder.exists(HEADER):
+        tell(f"waiting {START_SECONDS:g} s at most for {run} to begin")
+    while not folder.exists(HEADER) and time.monotonic() < end:
+        time.sleep(START_SECONDS / 100)
 
 
 def _tell(shell: Shell, run: str, found: Overview, watch: bool) -> None:
@@ -98,15 +113,6 @@ class Pages:
         except KeyboardInterrupt as stopped:
             stopped.add_note(f"{self.output} is the last page of {self.run}, which is left alone")
             raise
-
-    def await_run(self) -> None:
-        """Give a run that was started at the same time a while to begin."""
-        from dask_rac.store.files import Folder
-        from dask_rac.store.manifest import HEADER
-
-        end = time.monotonic() + START_SECONDS
-        while not Folder(self.run).exists(HEADER) and time.monotonic() < end:
-            time.sleep(START_SECONDS / 100)
 
     def _rest(self, seconds: float, interval: float) -> None:
         """Wait, but no longer than the run goes on."""

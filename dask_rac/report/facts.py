@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -13,6 +14,9 @@ if TYPE_CHECKING:
 
 Status = Literal["finished", "running", "stopped", "unfinished", "in memory"]
 """As in `Overview`, or "in memory" for a clustering without a store."""
+
+FINISHED: tuple[Status, ...] = ("finished", "in memory")
+"""When no merge is to come."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +81,9 @@ class ReportFacts:
     cuts: Sequence[SuggestedCut] = ()
     """Best first; each height among those of the snapshots."""
     marks: Sequence[float] = ()
-    """Heights that the user asked for; each among those of the snapshots."""
+    """Heights that the user asked for, each once; each among those of the snapshots."""
+    max_height: float = math.inf
+    """No merge is beyond it; infinite if there is no such bound."""
     remarks: Sequence[Remark] = ()
     timings: Table | None = None
     versions: Mapping[str, str] = field(default_factory=dict)

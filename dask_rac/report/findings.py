@@ -10,7 +10,7 @@ import numpy as np
 
 from dask_rac.config import RoundRecord, Settings
 from dask_rac.lives import Lives
-from dask_rac.report.facts import Status
+from dask_rac.report.facts import FINISHED, Status
 from dask_rac.summary import Snapshot
 
 
@@ -51,7 +51,7 @@ class Findings:
     @property
     def finished(self) -> bool:
         """Whether no merge is to come."""
-        return self.status in ("finished", "in memory")
+        return self.status in FINISHED
 
 
 def findings_of(settings: Settings, records: Sequence[RoundRecord], lives: Lives, **known: Any) -> Findings:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+from dask_rac.config import Settings
 from dask_rac.report.facts import Remark
 from dask_rac.report.findings import Findings
 from dask_rac.report.words import counted, quoted, share
@@ -72,18 +73,25 @@ def _stopped_by_height(found: Findings) -> Remark | None:
     if not math.isfinite(height) or not found.finished or found.trees == 1:
         return None
     beyond = "below" if found.settings.weights == "similarity" else "above"
+    lack = "some pair of their nodes has no edge" if _infinite(found) else "no path of edges joins them"
     return Remark(
         "max_height",
         f"Nothing merges {beyond} {height:g}: {counted(found.trees, 'tree')}",
-        f"max_height={height:g} ended the run there. Clusters that would merge {beyond} it are trees of their own.",
-        "For the rest of the hierarchy run it again without max_height.",
+        f"With max_height={height!r} clusters that would merge {beyond} it stay trees of their own. So do any that "
+        f"would never merge, as {lack}.",
+        "For the rest of the hierarchy, if there is any, run it again without max_height.",
     )
+
+
+def _infinite(found: Findings) -> bool:
+    """Whether one pair without an edge keeps two clusters apart."""
+    return found.settings.missing == "infinite" and found.settings.linkage != "single"
 
 
 def _forest(found: Findings) -> Remark | None:
     if found.trees <= 1 or not found.finished or math.isfinite(found.settings.max_height):
         return None
-    infinite = found.settings.missing == "infinite" and found.settings.linkage != "single"
+    infinite = _infinite(found)
     why = (
         "With missing='infinite' two clusters merge only if every pair of their nodes has an edge. Clusters that lack "
         "one stay apart."
@@ -124,9 +132,16 @@ def _long_tail(found: Findings) -> Remark | None:
         deferred if found.deferred else by_finisher,
         "A giant cluster is the nearest of many others, so that few pairs are each other's nearest, and a round merges "
         "little. The result is exact all the same; such a tail costs time.",
-        "If two nodes without an edge are far apart, a number for missing= says so, and giants grow later."
-        + (" More memory lets the finisher take over." if found.deferred else ""),
+        _shorter_tail(found),
     )
+
+
+def _shorter_tail(found: Findings) -> str:
+    """What makes a tail shorter, if anything does."""
+    far = "If two nodes without an edge are far apart, a number for missing= says so, and giants grow later."
+    ways = [far] if found.settings.missing == "ignore" else []
+    ways += ["More memory lets the finisher take over."] if found.deferred else []
+    return " ".join(ways) or "Nothing, if the time that it takes is no matter."
 
 
 def _chained(found: Findings) -> Remark | None:
@@ -142,9 +157,16 @@ def _chained(found: Findings) -> Remark | None:
         "Single nodes join a giant one after another (chaining). Gaps between such merges are wide and tell little "
         "about groups.",
         "Move the slider to where several clusters are large, or look at suggest_cuts(min_size=...), which leaves "
-        "small ones out. Average or complete linkage chains less than single."
-        + ("" if found.settings.missing != "ignore" else " So does a number for missing=, instead of 'ignore'."),
+        "small ones out." + _chains_less(found.settings),
     )
+
+
+def _chains_less(settings: Settings) -> str:
+    """Other settings that make fewer chains, if there are any; `missing` does not matter to single linkage."""
+    if settings.linkage == "single":
+        return " Average or complete linkage chains less than single."
+    filled = " A number for missing=, instead of 'ignore', often chains less." if settings.missing == "ignore" else ""
+    return filled + (" Complete linkage often chains less than average." if settings.linkage == "average" else "")
 
 
 def _loops(found: Findings) -> Remark | None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
-from dask_rac.report.facts import ReportFacts
+from dask_rac.report.facts import FINISHED, ReportFacts
 from dask_rac.report.words import apart, quoted, share
 from dask_rac.summary import LargeCluster, Snapshot
 
@@ -31,7 +32,7 @@ class Choice:
     height: str
     clusters: str
     lifetime: str
-    """Empty for a cut that the user asked for."""
+    """Empty for a cut that was asked for and is not among those suggested."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +58,7 @@ def slider_of(facts: ReportFacts) -> Slider | None:
     if not facts.snapshots or not facts.n_nodes:
         return None
     texts = apart(snapshot.height for snapshot in facts.snapshots)
-    positions = tuple(_position(snapshot, texts[snapshot.height], facts.n_nodes) for snapshot in facts.snapshots)
+    positions = tuple(_position(snapshot, texts[snapshot.height], facts) for snapshot in facts.snapshots)
     choices = tuple(_choices(facts, positions))
     start = choices[0].position if choices else len(positions) - 1
     lines = tuple(_lines(facts))
@@ -65,31 +66,40 @@ def slider_of(facts: ReportFacts) -> Slider | None:
     return Slider(positions, start, choices, lines, data)
 
 
-def _position(snapshot: Snapshot, height: str, nodes: int) -> Position:
+def _position(snapshot: Snapshot, height: str, facts: ReportFacts) -> Position:
+    nodes, unmerged = facts.n_nodes or 0, _unmerged(facts)
     return Position(
         repr(snapshot.height),
         height,
         f"{snapshot.clusters:,}",
         f"{snapshot.single:,}",
-        tuple(_row(cluster, nodes) for cluster in snapshot.largest),
+        tuple(_row(cluster, nodes, unmerged) for cluster in snapshot.largest),
     )
 
 
-def _row(cluster: LargeCluster, nodes: int) -> tuple[str, ...]:
+def _unmerged(facts: ReportFacts) -> str:
+    """When a cluster merges that has not."""
+    if facts.status not in FINISHED:
+        return "not yet"
+    if math.isfinite(facts.max_height):
+        return f"not {'down' if facts.similarity else 'up'} to {facts.max_height:.6g}"
+    return "never"
+
+
+def _row(cluster: LargeCluster, nodes: int, unmerged: str) -> tuple[str, ...]:
     """A cluster in words."""
     texts = apart(height for height in (cluster.height, cluster.end) if height is not None)
-    end = "never" if cluster.end is None else texts[cluster.end]
+    end = unmerged if cluster.end is None else texts[cluster.end]
     return str(cluster.node), f"{cluster.size:,}", share(cluster.size, nodes), texts[cluster.height], end
 
 
 def _choices(facts: ReportFacts, positions: tuple[Position, ...]) -> list[Choice]:
-    """Cuts that the user asked for, then those suggested."""
+    """Cuts that the user asked for, then those suggested, each once."""
     places = {snapshot.height: place for place, snapshot in enumerate(facts.snapshots)}
-    asked = [(height, "") for height in facts.marks]
-    wanted = asked + [(cut.height, f"{cut.lifetime:.4g}") for cut in facts.cuts]
+    wanted = dict.fromkeys(facts.marks, "") | {cut.height: f"{cut.lifetime:.4g}" for cut in facts.cuts}
     return [
         Choice(places[height], positions[places[height]].height, positions[places[height]].clusters, lifetime)
-        for height, lifetime in wanted
+        for height, lifetime in wanted.items()
         if height in places
     ]
 

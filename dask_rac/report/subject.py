@@ -55,9 +55,10 @@ class Subject:
     """What else may be worth a remark: fields of `Findings`."""
 
     def tell(self, heights: NDArray[np.float64], refresh: float | None) -> ReportFacts:
-        """All that the page shows, with these heights marked."""
+        """All that the page shows, with these heights marked; without merges there is no cut to choose."""
+        marks = tuple(dict.fromkeys(heights.tolist())) if len(self.lives) else ()
         suggested: NDArray[np.float64] = self.cuts["height"].to_numpy()
-        shown = snapshots(self.lives, [*self._positions(), *suggested.tolist(), *heights.tolist()])
+        shown = snapshots(self.lives, [*self._positions(), *suggested.tolist(), *marks])
         by_height = {one.height: one for one in shown}
         first = by_height[float(suggested[0])] if len(suggested) else None
         found = findings_of(
@@ -72,12 +73,13 @@ class Subject:
             self.graph,
             self.result,
             self.run,
-            self._pictures(first, [by_height[at] for at in (*suggested.tolist(), *heights.tolist())]),
+            self._pictures(first, [by_height[at] for at in (*suggested.tolist(), *marks)]),
             shown,
             tuple(
                 SuggestedCut(*row) for row in self.cuts[["height", "n_clusters", "lifetime"]].itertuples(index=False)
             ),
-            tuple(heights.tolist()),
+            marks,
+            self.settings.max_height,
             remarks_of(found),
             timings_of(self.phases, "step" if self.run else "round") if len(self.phases) else None,
             self.versions,

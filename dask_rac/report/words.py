@@ -47,14 +47,17 @@ def share(part: int, whole: int) -> str:
 
 
 def apart(heights: Iterable[float]) -> dict[float, str]:
-    """Heights in six digits, and in more where two that differ would look the same."""
+    """Heights in six digits, and in more where two that differ would look the same, or the other way round."""
     ordered = sorted(set(heights))
     digits = dict.fromkeys(ordered, 6)
-    for pair in pairwise(ordered):
-        enough = next((count for count in range(6, 17) if len({f"{height:.{count}g}" for height in pair}) == 2), 17)
-        for height in pair:
-            digits[height] = max(digits[height], enough)
-    return {height: f"{height:.{count}g}" if count < 17 else repr(height) for height, count in digits.items()}
+    while True:
+        texts = {height: repr(height) if count > 16 else f"{height:.{count}g}" for height, count in digits.items()}
+        close = [pair for pair in pairwise(ordered) if not float(texts[pair[0]]) < float(texts[pair[1]])]
+        if not close:
+            return texts
+        for pair in close:
+            fewest = min(digits[height] for height in pair)
+            digits |= {height: fewest + 1 for height in pair if digits[height] == fewest}
 
 
 def parameters_of(settings: Settings) -> dict[str, str]:
