@@ -244,9 +244,9 @@ def _graph(
         if store is None:
             frame, facts = memory_graph(vectors, request, columns, (memory, client, report))
         else:
+            facts = build(vectors, request, Folder(fspath(store)), _options(memory, client, columns), report)
             import dask.dataframe as dd  # noqa: PLC0415 - takes a quarter of a second, and other runs need none of it
 
-            facts = build(vectors, request, Folder(fspath(store)), _options(memory, client, columns), report)
             frame = dd.read_parquet(fspath(store), columns=list(EDGE_COLUMNS))
     return told(frame, facts)
 
