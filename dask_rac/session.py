@@ -209,8 +209,8 @@ def open_result(path: str | PathLike[str], report: Progress) -> StoredClustering
         )
     if not chain:
         raise StoreError(
-            f"{store.url} has nothing to show yet: its edges are still being read; if nobody works on it, go on with "
-            f"dask_rac.resume({store.url!r})"
+            f"{store.url} has nothing to show yet: its edges are still being read; if nobody works on it, "
+            f"{_advice(store)}"
         )
     return StoredClustering(Outcome(store, header, chain, report))
 

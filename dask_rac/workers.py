@@ -242,9 +242,10 @@ class Workers:
     def send(self, data: Any) -> Future[Any]:
         """Have a worker hold data."""
         with _while_open(self.client):
-            rather = [address for address in self.rather if address in workers_of(self.client)]
+            there = workers_of(self.client) if self.rather else {}
+            rather = [address for address in self.rather if address in there] or None
             try:
-                held: Future[Any] = self.client.scatter([data], workers=rather or None, hash=False)[0]
+                held: Future[Any] = self.client.scatter([data], workers=rather, hash=False)[0]
             except TimeoutError as error:
                 raise StoppedError(_no_workers(self.patience)) from error
             return held

@@ -183,6 +183,8 @@ def test_a_stop_is_noticed_while_no_task_ends(workers: Client, store: bool, fold
             run.result()
         with pytest.raises(dask_rac.StoreError, match="edges were in memory and are not yet in it: choose another"):
             dask_rac.cluster(EDGES, duplicates="min", store=place)
+        with pytest.raises(dask_rac.StoreError, match=r"nothing to show yet: .* start anew in another folder"):
+            dask_rac.open(folder / "run")
     assert nothing_left(workers)
 
 
