@@ -1,4 +1,4 @@
-# Everything runs in .venv, which is made on first use and again when pyproject.toml changes.
+# Everything runs in .venv, which is created on first use and updated when pyproject.toml changes.
 
 PYTHON ?= python3
 VENV := .venv
@@ -13,40 +13,40 @@ MEASURED := --numprocesses=2 --dist=worksteal --durations=30 --cov --cov-report=
 .NOTPARALLEL:
 .PHONY: help demo test lint types soak bench docs clean clean-cache
 
-help: ## list the targets
+help: ## list all targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' Makefile
 
-demo: $(CORE) $(KERNELS) ## run the demonstration
+demo: $(CORE) $(KERNELS) ## run the demo
 	$(BIN)/dask-rac demo
 
-test: lint types $(KERNELS) ## lint, types, tests, coverage
+test: lint types $(KERNELS) ## run lint, types and all tests, and report coverage
 	$(BIN)/coverage erase
 	$(BIN)/python -m pytest $(MEASURED)
 	NUMBA_DISABLE_JIT=1 HYPOTHESIS_PROFILE=interpreted \
 	    $(BIN)/python -m pytest $(MEASURED) --cov-append -m 'kernels and not soak'
 	$(BIN)/coverage report
 
-lint: $(INSTALLED) ## ruff, rules and format
+lint: $(INSTALLED) ## check rules and formatting with ruff
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 
-types: $(INSTALLED) ## mypy
+types: $(INSTALLED) ## check types with mypy
 	$(BIN)/mypy
 
-soak: $(INSTALLED) $(KERNELS) ## all tests, with twenty times the examples
+soak: $(INSTALLED) $(KERNELS) ## run all tests with 20 times the examples
 	HYPOTHESIS_PROFILE=soak $(BIN)/python -m pytest -m 'soak or not soak'
 
 bench: $(INSTALLED) $(KERNELS) ## measure time and memory
 	$(BIN)/python pipelines/bench_memory.py
 
-docs: $(DOCS) $(KERNELS) ## build the site: docs/_build/html/index.html
+docs: $(DOCS) $(KERNELS) ## build the documentation: docs/_build/html/index.html
 	rm -rf docs/generated
 	$(BIN)/python -m sphinx -q -W --keep-going -n -b html docs docs/_build/html
 
 clean-cache: ## delete numba's caches
 	find dask_rac \( -name '*.nbi' -o -name '*.nbc' \) -delete
 
-clean: clean-cache ## delete caches and reports; .venv stays
+clean: clean-cache ## delete caches and reports, but not .venv
 	find dask_rac docs tests pipelines -type d -name __pycache__ -prune -exec rm -rf {} +
 	rm -rf docs/_build docs/generated
 	rm -rf .coverage .coverage.* .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache build dist htmlcov
@@ -66,7 +66,7 @@ $(DOCS): pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --editable '.[docs]'
 	touch $(CORE) $@
 
-# numba looks only at the file of the kernel itself, not at the helpers inlined into it from another.
-$(KERNELS): $(wildcard dask_rac/kernels/*.py) | $(CORE)
+# numba checks only the file of a kernel for changes, not the files of the helpers inlined into it.
+$(KERNELS): $(wildcard dask_rac/kernels/*.py dask_rac/kernels/*/*.py) | $(CORE)
 	$(MAKE) --no-print-directory clean-cache
 	touch $@

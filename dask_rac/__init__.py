@@ -6,14 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from dask_rac import datasets
-    from dask_rac.api import cluster, resume
-    from dask_rac.api import open_run as open
-    from dask_rac.api import plan_run as plan
-    from dask_rac.audit import AuditReport
-    from dask_rac.clustering import Clustering
-    from dask_rac.config import Event
-    from dask_rac.conversion import ingest
-    from dask_rac.errors import (
+    from dask_rac.api.cluster import cluster, resume
+    from dask_rac.api.cluster import open_run as open
+    from dask_rac.api.cluster import plan_run as plan
+    from dask_rac.api.graphs import complete_graph, eps_graph, knn_graph
+    from dask_rac.api.handle import RunHandle, RunStoppedError
+    from dask_rac.api.ingest import ingest
+    from dask_rac.base.errors import (
         AuditError,
         DamagedStoreError,
         InputError,
@@ -21,10 +20,11 @@ if TYPE_CHECKING:
         StoreError,
         StoreInUseError,
     )
-    from dask_rac.estimator import RAC
-    from dask_rac.handle import RunHandle, RunStoppedError
-    from dask_rac.stored_clustering import StoredClustering
-    from dask_rac.vectors.graph import complete_graph, eps_graph, knn_graph
+    from dask_rac.base.events import Event
+    from dask_rac.estimator.estimator import RAC
+    from dask_rac.results.audit import AuditReport
+    from dask_rac.results.clustering import Clustering
+    from dask_rac.results.stored import StoredClustering
 
 __version__ = "0.1.0"
 
@@ -52,27 +52,27 @@ __all__ = [
     "resume",
 ]
 if find_spec("sklearn") is not None:
-    __all__ += ["RAC"]  # `import *` must not fail for want of an extra
+    __all__ += ["RAC"]  # `import *` must not fail because an extra is not installed
 
 _HOMES = {
-    "api": {"cluster": "cluster", "open": "open_run", "plan": "plan_run", "resume": "resume"},
-    "audit": {"AuditReport": "AuditReport"},
-    "clustering": {"Clustering": "Clustering"},
-    "config": {"Event": "Event"},
-    "conversion": {"ingest": "ingest"},
-    "errors": {
+    "api.handle": {"RunHandle": "RunHandle", "RunStoppedError": "RunStoppedError"},
+    "api.cluster": {"cluster": "cluster", "open": "open_run", "plan": "plan_run", "resume": "resume"},
+    "api.graphs": {name: name for name in ("complete_graph", "eps_graph", "knn_graph")},
+    "api.ingest": {"ingest": "ingest"},
+    "base.errors": {
         name: name
         for name in ("AuditError", "DamagedStoreError", "InputError", "ResourceError", "StoreError", "StoreInUseError")
     },
-    "estimator": {"RAC": "RAC"},
-    "handle": {"RunHandle": "RunHandle", "RunStoppedError": "RunStoppedError"},
-    "stored_clustering": {"StoredClustering": "StoredClustering"},
-    "vectors.graph": {name: name for name in ("complete_graph", "eps_graph", "knn_graph")},
+    "base.events": {"Event": "Event"},
+    "estimator.estimator": {"RAC": "RAC"},
+    "results.audit": {"AuditReport": "AuditReport"},
+    "results.clustering": {"Clustering": "Clustering"},
+    "results.stored": {"StoredClustering": "StoredClustering"},
 }
 
 
 def __getattr__(name: str) -> Any:
-    """A public name, from its module, which is imported now: `dask-rac --help` needs none of them."""
+    """Import a public name from its module on first use, so that `dask-rac --help` starts without them."""
     if name == "datasets":
         return import_module("dask_rac.datasets")
     for module, names in _HOMES.items():

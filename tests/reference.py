@@ -1,9 +1,9 @@
-"""Naive sequential HAC in exact arithmetic: what every other path must reproduce.
+"""Naive sequential HAC in exact arithmetic: the result that every other path must reproduce.
 
-Weights are the `Fraction` of the floats given, similarities are negated on the way in and on the way out.
+Weights are the given floats as `Fraction`; similarities are negated on input and on output.
 
-**Weight.** `W(A, B)` is a function of the two sets of nodes, recomputed from the edges that run between
-them. A cluster's id is its smallest node. Two clusters joined by no edge never merge.
+**Weight.** `W(A, B)` is a function of the two sets of nodes, recomputed from the edges between them. The id of
+a cluster is its smallest node. Two clusters without an edge between them never merge.
 
 | linkage  | `"ignore"`    | `"infinite"`                          | a number f                             |
 |----------|---------------|---------------------------------------|----------------------------------------|
@@ -17,9 +17,9 @@ them. A cluster's id is its smallest node. Two clusters joined by no edge never 
   the largest `edge_tie` over the edges between A and B.
 - single: `(w, hash64(u, v), u, v)` of the smallest edge u < v between A and B.
 
-Both are total and reducible, `key(A + B, C) >= min(key(A, C), key(B, C))`, strictly so for average and
-complete, whose union grows. So a reciprocal nearest pair stays one whatever else merges, and merging all
-of them at once, round by round, gives the same merges (`reciprocal_rounds`).
+Both orders are total and reducible, `key(A + B, C) >= min(key(A, C), key(B, C))`, strictly so for average and
+complete, where the union grows. So a reciprocal nearest pair remains one whatever else merges, and merging all
+such pairs at once, round by round, gives the same merges (`reciprocal_rounds`).
 """
 
 from collections.abc import Iterable
@@ -43,7 +43,7 @@ class Merge(NamedTuple):
 
 
 def hash64(a: int, b: int) -> int:
-    """64 well-mixed bits of an unordered pair of ids."""
+    """Return 64 well-mixed bits for an unordered pair of ids."""
     lo, hi = min(a, b), max(a, b)
     mask = 2**64 - 1
     x = lo * 0x9E3779B97F4A7C15 + (hi ^ 0x2545F4914F6CDD1D) * 0xC2B2AE3D27D4EB4F & mask
@@ -53,12 +53,12 @@ def hash64(a: int, b: int) -> int:
 
 
 def edge_tie(a: int, b: int) -> int:
-    """The tie of one edge: the upper bits of its hash."""
+    """Return the tie of one edge: the upper bits of its hash."""
     return hash64(a, b) >> (64 - TIE_BITS)
 
 
 def _fold(found: list[Fraction], n_pairs: int, linkage: str, missing: str | Fraction) -> Fraction | None:
-    """W for average and complete from the weights found among `n_pairs` pairs of nodes."""
+    """Return W for average and complete linkage from the weights present among `n_pairs` pairs of nodes."""
     absent = n_pairs - len(found)
     if absent and missing == "infinite":
         return None
@@ -90,7 +90,7 @@ class _Clusters:
             self._compare(lo, hi)
 
     def _key(self, a: int, b: int) -> Key | None:
-        """The key of two clusters, None where they never merge."""
+        """Return the key of two clusters, None if they never merge."""
         left, right = self.nodes[a], self.nodes[b]
         pairs = [(min(u, v), max(u, v)) for u in left for v in right]
         between = [pair for pair in pairs if pair in self.weight]
@@ -112,17 +112,17 @@ class _Clusters:
             self.keys[min(a, b), max(a, b)] = key
 
     def first(self, pairs: Iterable[Pair]) -> Pair:
-        """The pair with the smallest key."""
+        """Return the pair with the smallest key."""
         return min(pairs, key=self.keys.__getitem__)
 
     def reciprocal(self) -> list[Pair]:
-        """All pairs nearest to each other, by key."""
+        """Return all reciprocal nearest pairs, sorted by key."""
         live = {cluster for pair in self.keys for cluster in pair}
         nearest = {cluster: self.first(pair for pair in self.keys if cluster in pair) for cluster in live}
         return sorted((p for p in self.keys if nearest[p[0]] == p == nearest[p[1]]), key=self.keys.__getitem__)
 
     def merge(self, lo: int, hi: int) -> Merge:
-        """Unite two clusters and recompute the keys that touch them."""
+        """Merge two clusters and recompute the keys that involve them."""
         height = self.sign * self.keys[lo, hi][0]
         self.nodes[lo] |= self.nodes.pop(hi)
         self.keys = {pair: key for pair, key in self.keys.items() if lo not in pair and hi not in pair}
@@ -140,7 +140,7 @@ def hac(
     weights: str = "distance",
     max_height: float | None = None,
 ) -> list[Merge]:
-    """All merges up to `max_height`, one after another, of a graph with every undirected edge once."""
+    """Return all merges up to `max_height`, in order, of a graph given with every undirected edge once."""
     clusters = _Clusters(n_nodes, edges, linkage, missing, weights, max_height)
     merges = []
     while clusters.keys:
@@ -156,7 +156,7 @@ def reciprocal_rounds(
     weights: str = "distance",
     max_height: float | None = None,
 ) -> list[list[Merge]]:
-    """The merges by rounds, each of which merges all reciprocal nearest pairs at once."""
+    """Return the merges round by round; each round merges all reciprocal nearest pairs at once."""
     clusters = _Clusters(n_nodes, edges, linkage, missing, weights, max_height)
     rounds = []
     while clusters.keys:
@@ -171,7 +171,7 @@ def labels(
     height: float | None = None,
     weights: str = "distance",
 ) -> list[int]:
-    """A flat cut: clusters numbered by their smallest node; all merges where neither bound is given."""
+    """Return a flat cut, with clusters numbered by smallest node; without a bound, all merges apply."""
     sign = SIGN[weights]
     applied = sorted(merges, key=lambda merge: (sign * merge.height, merge.size, merge.left))
     if n_clusters is not None:

@@ -15,7 +15,7 @@ VARIABLE = "_DASK_RAC_COMPLETE"  # as click derives it from the program's name
 @click.argument("shell", type=click.Choice(("bash", "zsh", "fish")))
 @click.pass_context
 def completion(ctx: click.Context, shell: str) -> None:
-    """Print what makes a shell complete `dask-rac`.
+    """Print the script that makes a shell complete `dask-rac`.
 
     For fish: > ~/.config/fish/completions/dask-rac.fish
     """

@@ -1,4 +1,4 @@
-"""Everything once, small, with pictures."""
+"""A small tour of everything, with pictures."""
 
 from __future__ import annotations
 
@@ -18,21 +18,23 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from dask_rac.config import Event
+    from dask_rac.base.events import Event
 
 GROUPS = 12
 FILES = ("edges.parquet", "run", "labels.parquet", "tree.nwk", "report.html")
 
 
 @options.command("dask-rac demo")
-@click.option("--nodes", type=click.IntRange(1000), default=100_000, show_default=True, metavar="N", help="Points.")
-@click.option("--folder", type=click.Path(file_okay=False), help="Where files go and stay; else they are deleted.")
+@click.option(
+    "--nodes", type=click.IntRange(1000), default=100_000, show_default=True, metavar="N", help="Number of points."
+)
+@click.option("--folder", type=click.Path(file_okay=False), help="Keep the files here; by default they are deleted.")
 @options.common
 @click.pass_context
 def demo(ctx: click.Context, shell: Shell, nodes: int, folder: str | None) -> None:
-    """Show everything once, small, with pictures.
+    """Show everything once on a small graph, with pictures.
 
-    Edges, a plan, a run that is stopped and resumed, its tree, its audit, labels, files, a report.
+    Edges, a plan, a run that is stopped and resumed, its tree, an audit, labels, files and a report.
     """
     if folder is None:
         with TemporaryDirectory() as temporary:
@@ -40,18 +42,20 @@ def demo(ctx: click.Context, shell: Shell, nodes: int, folder: str | None) -> No
     else:
         os.makedirs(folder, exist_ok=True)
         _show(ctx, shell, nodes, folder)
-        shell.tell(f"the files are in {folder}")
-    shell.tell("that was all; `dask-rac --help` lists the commands")
+        shell.notify(f"the files are in {folder}")
+    shell.notify("done; `dask-rac --help` lists all commands")
 
 
 def _show(ctx: click.Context, shell: Shell, nodes: int, folder: str) -> None:
-    """All of it, in a folder."""
-    from dask_rac.errors import InputError
+    """Show all of it, writing to a folder."""
+    from dask_rac.base.errors import InputError
 
     before = os.getcwd()
     taken = [name for name in FILES if _there(folder, name)]
     if taken:
-        raise InputError(f"{folder} has {', '.join(taken)} already: nothing is written over, so give another --folder")
+        raise InputError(
+            f"{folder} has {', '.join(taken)} already, and files are never overwritten: choose another --folder"
+        )
     os.chdir(folder)
     try:
         say = shell.out.print
@@ -64,7 +68,7 @@ def _show(ctx: click.Context, shell: Shell, nodes: int, folder: str) -> None:
         _command(ctx, shell, "verify", "run")
         wanted = _clusters("run")
         _command(ctx, shell, "cut", "run", "--clusters", str(wanted), "-o", "labels.parquet")
-        say(f"{_agreement('run', wanted, group):.1%} of the points share the centre of most of their cluster.\n")
+        say(f"{_agreement('run', wanted, group):.1%} of the points share their centre with most of their cluster.\n")
         _command(ctx, shell, "export", "run", "-o", "tree.nwk")
         if find_spec("bokeh"):
             _command(ctx, shell, "report", "run", "-o", "report.html")
@@ -77,7 +81,7 @@ def _there(folder: str, name: str) -> bool:
 
 
 def _command(ctx: click.Context, shell: Shell, *words: str) -> None:
-    """Show a command, then do what it does."""
+    """Print a command, then run it."""
     shell.out.print(f"$ dask-rac {shlex.join(words)}", style="bold")
     group = ctx.parent.command if ctx.parent else None
     assert isinstance(group, click.Group)
@@ -88,13 +92,13 @@ def _command(ctx: click.Context, shell: Shell, *words: str) -> None:
     shell.out.print()
 
 
-class Stopped(Exception):  # noqa: N818 - no fault, somebody stopped it
+class Stopped(Exception):  # noqa: N818 - not an error: the demo stops its own run
     """The run was stopped."""
 
 
 def _stop_early(shell: Shell, edges: str, run: str) -> None:
-    """Begin a run, and stop it after two rounds."""
-    from dask_rac.api import cluster
+    """Start a run and stop it after two rounds."""
+    from dask_rac.api.cluster import cluster
 
     words = ("cluster", edges, "-o", run, "--weights", "similarity", "--shards", "4")
     shell.out.print(f"$ dask-rac {shlex.join(words)}", style="bold")
@@ -102,11 +106,11 @@ def _stop_early(shell: Shell, edges: str, run: str) -> None:
         try:
             cluster(edges, weights="similarity", store=run, shards=4, progress=_after(2, report))
         except Stopped:
-            shell.out.print("stopped after two rounds, as by Ctrl-C\n")
+            shell.out.print("stopped after two rounds, as Ctrl-C would\n")
 
 
 def _after(rounds: int, report: Callable[[Event], None]) -> Callable[[Event], None]:
-    """What stops a run."""
+    """Return a listener that stops the run after the given number of rounds."""
 
     def watch(event: Event) -> None:
         report(event)
@@ -117,7 +121,7 @@ def _after(rounds: int, report: Callable[[Event], None]) -> Callable[[Event], No
 
 
 def _write_edges(path: str, nodes: int) -> NDArray[np.int64]:
-    """Edges between points scattered around centres on a circle; gives the centre of each point."""
+    """Write edges between points scattered around centres on a circle; return the centre of each point."""
     import numpy as np
     import pandas as pd
     from scipy.spatial import cKDTree
@@ -126,7 +130,7 @@ def _write_edges(path: str, nodes: int) -> NDArray[np.int64]:
     group = rng.integers(GROUPS, size=nodes)
     angle = 2 * np.pi * group / GROUPS
     points = np.column_stack((np.cos(angle), np.sin(angle))) + rng.normal(scale=0.09, size=(nodes, 2))
-    distance, neighbour = (np.asarray(found) for found in cKDTree(points).query(points, 16, workers=-1))
+    distance, neighbour = (np.asarray(column) for column in cKDTree(points).query(points, 16, workers=-1))
     edges = {
         "source": np.repeat(np.arange(nodes), 15),
         "target": neighbour[:, 1:].ravel(),
@@ -137,17 +141,17 @@ def _write_edges(path: str, nodes: int) -> NDArray[np.int64]:
 
 
 def _clusters(run: str) -> int:
-    """As many clusters as there are centres, and those that no edge joins to any."""
-    from dask_rac.api import open_run
+    """Return the number of centres, plus one for each further tree: no edge joins it to the others."""
+    from dask_rac.api.cluster import open_run
 
     return open_run(run).n_trees + GROUPS - 1
 
 
 def _agreement(run: str, clusters: int, group: NDArray[Any]) -> float:
-    """The fraction of points whose centre is that of most points in their cluster."""
+    """Return the fraction of points whose centre is the most common one in their cluster."""
     import numpy as np
 
-    from dask_rac.api import open_run
+    from dask_rac.api.cluster import open_run
 
     label = open_run(run).cut(n_clusters=clusters)
     shared = np.zeros((label.max() + 1, GROUPS), int)

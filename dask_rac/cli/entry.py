@@ -1,8 +1,7 @@
-"""`dask-rac` itself: its commands, and how it ends."""
+"""`dask-rac` itself: its commands and its exit codes."""
 
 from __future__ import annotations
 
-import errno
 import signal
 import threading
 import traceback
@@ -14,7 +13,7 @@ from typing import Any
 import click
 
 from dask_rac.cli.shell import Shell
-from dask_rac.cli.wording import as_command, as_recipe
+from dask_rac.cli.translation import as_command, as_recipe
 
 BUG, BAD_INPUT, NO_RESOURCES, DAMAGED, IN_USE, INTERRUPTED = 1, 2, 3, 4, 5, 130
 
@@ -23,11 +22,11 @@ class Commands(click.Group):
     """Commands whose errors end in a message and an exit code."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """In the order in which they are used."""
+        """List commands in the order in which they are typically used."""
         return list(self.commands)
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run a command."""
+        """Run a command, and turn its error, if any, into a message and an exit code."""
         shell = ctx.ensure_object(Shell)
         try:
             with _warnings_to(shell), _stopped_by_sigterm():
@@ -35,7 +34,7 @@ class Commands(click.Group):
         except (click.ClickException, click.exceptions.Exit, click.Abort, BrokenPipeError):
             raise
         except KeyboardInterrupt as stopped:
-            _ignore_more()
+            _ignore_interrupts()
             notes = "; ".join(getattr(stopped, "__notes__", []))
             shell.fail(as_command(f"stopped{'; ' if notes and not notes.startswith('in ') else ' '}{notes}".strip()))
             ctx.exit(INTERRUPTED)
@@ -43,7 +42,7 @@ class Commands(click.Group):
             code = exit_code(error)
             where = "".join(f"{note}: " for note in getattr(error, "__notes__", []) if note.startswith("step "))
             if code == BUG:
-                shell.fail(f"error: {where}{type(error).__name__}: {error}; this is a fault of dask_rac's", error)
+                shell.fail(f"error: {where}{type(error).__name__}: {error}; this is a bug in dask_rac", error)
                 if not shell.logged:
                     click.echo(traceback.format_exc(), err=True)
             else:
@@ -53,8 +52,16 @@ class Commands(click.Group):
 
 
 def exit_code(error: Exception) -> int:
-    """How a command ends that an error has stopped."""
-    from dask_rac.errors import AuditError, DamagedStoreError, InputError, ResourceError, StoreError, StoreInUseError
+    """Return the exit code of a command that failed with `error`."""
+    from dask_rac.base.errors import (
+        AuditError,
+        DamagedStoreError,
+        InputError,
+        ResourceError,
+        StoreError,
+        StoreInUseError,
+    )
+    from dask_rac.files.full import is_disk_full
 
     codes: list[tuple[type[Exception] | tuple[type[Exception], ...], int]] = [
         (StoreInUseError, IN_USE),
@@ -62,20 +69,20 @@ def exit_code(error: Exception) -> int:
         ((ResourceError, MemoryError), NO_RESOURCES),
         ((InputError, StoreError, FileNotFoundError, PermissionError), BAD_INPUT),
     ]
-    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+    if is_disk_full(error):
         return NO_RESOURCES
     return next((code for kinds, code in codes if isinstance(error, kinds)), BUG)
 
 
-def _ignore_more() -> None:
-    """Let those who press Ctrl-C twice see the end in peace."""
+def _ignore_interrupts() -> None:
+    """Ignore further Ctrl-C, so that a second one does not cut off the message."""
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 @contextmanager
 def _warnings_to(shell: Shell) -> Iterator[None]:
-    """Have warnings told as everything else is."""
+    """Print warnings as all other messages are printed."""
     with warnings.catch_warnings():
         warnings.showwarning = lambda message, *_, **__: shell.warn(str(message))
         yield
@@ -99,13 +106,13 @@ def _stopped_by_sigterm() -> Iterator[None]:
 
 
 def version() -> str:
-    """Of the package; asked only when wanted."""
+    """Return the version of the package, which is imported only for that."""
     from dask_rac import __version__
 
     return __version__
 
 
-def _tell_version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
+def _print_version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
     if wanted and not ctx.resilient_parsing:
         click.echo(f"dask-rac {version()}")
         ctx.exit()
@@ -117,21 +124,21 @@ def _tell_version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
     is_flag=True,
     is_eager=True,
     expose_value=False,
-    callback=_tell_version,
+    callback=_print_version,
     help="Show the version and exit.",
 )
 def main() -> None:
     """Exact hierarchical clustering of graphs of any size.
 
     \b
-    dask-rac demo                                            see it work
+    dask-rac demo                                            a short tour
     dask-rac generate lattice --nodes 100000 -o edges        edges to try things on
-    dask-rac graph knn vectors.npy -o edges                  edges of vectors
+    dask-rac graph knn vectors.npy -o edges                  edges from vectors
     dask-rac cluster edges -o run                            the tree
     dask-rac cut run --clusters 50 -o labels.parquet         flat clusters
     dask-rac run recipe.yaml                                 all of it, as a pipeline
 
-    Exit codes: 0 done, 2 bad input, 3 too little disk, memory or workers, 4 damaged store, 5 store in use,
+    Exit codes: 0 done, 2 invalid input, 3 too little disk, memory or workers, 4 damaged store, 5 store in use,
     130 interrupted.
     """
 

@@ -1,4 +1,4 @@
-"""Options that several commands take."""
+"""Options shared by several commands."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from typing import Any
 import click
 from click.shell_completion import CompletionItem
 
+from dask_rac.base.parameters import SETTINGS, Parameter
 from dask_rac.cli.shell import Shell
-from dask_rac.schema import whole
+from dask_rac.recipes.schema import whole
 
 Command = Callable[..., Any]
 
@@ -18,7 +19,7 @@ PLACES = ("threads", "local:2x1", "tcp://", "tls://", "kubernetes:", "coiled:")
 
 
 def command(example: str, name: str | None = None) -> Callable[[Command], click.Command]:
-    """A command whose help begins with an example; its docstring tells the rest."""
+    """Make a command whose help is an example followed by the docstring."""
 
     def made(function: Command) -> click.Command:
         text = inspect.getdoc(function) or ""
@@ -29,7 +30,7 @@ def command(example: str, name: str | None = None) -> Callable[[Command], click.
 
 
 class Word(click.ParamType[Any]):
-    """One of some words, or a number; the library says why another will not do."""
+    """One of several words, or a number; the library rejects anything else and says why."""
 
     name = "word"
 
@@ -37,14 +38,14 @@ class Word(click.ParamType[Any]):
         self._words = words
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """As it is, or as a number."""
+        """Return a number if it is one, else the text unchanged."""
         try:
             return float(value)
         except ValueError:
             return value
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-        """The words."""
+        """Complete the words."""
         return [CompletionItem(word) for word in self._words if word.startswith(incomplete)]
 
 
@@ -54,33 +55,35 @@ class Whole(click.ParamType[int]):
     name = "whole number"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """As an int."""
+        """Return an int."""
         try:
             return whole(value)
         except ValueError as error:
             self.fail(f"{value!r} is not {error}", param, ctx)
 
 
-class Given(click.Path):
-    """A path or URL; whether it is there the library tells, with what to do."""
+class PathOrUrl(click.Path):
+    """A path or URL; the library checks whether it exists, and says what to do."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """As it is; empty is what a shell makes of a variable that is not set."""
+        """Return it unchanged; refuse an empty text, which is what a shell makes of an unset variable."""
         if not value:
-            self.fail("it is empty: give a path or URL", param, ctx)
+            self.fail("it is empty: pass a path or URL", param, ctx)
         return super().convert(value, param, ctx)
 
 
-PATH = Given()
+PATH = PathOrUrl()
 
 
-class Output(Given):
-    """A path or URL that is there when the command has ended."""
+class Output(PathOrUrl):
+    """A path or URL that still exists when the command has ended."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """As it is."""
+        """Return it unchanged."""
         if str(value).startswith("memory:"):
-            self.fail(f"{value} vanishes with this command: give a path, or the URL of an object store", param, ctx)
+            self.fail(
+                f"{value} vanishes when this command ends: pass a path, or the URL of an object store", param, ctx
+            )
         return super().convert(value, param, ctx)
 
 
@@ -90,7 +93,7 @@ class Place(click.Path):
     name = "place"
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-        """The forms it may have, and files."""
+        """Complete the forms it may have, and files."""
         forms = [CompletionItem(form) for form in PLACES if form.startswith(incomplete)]
         return forms or super().shell_complete(ctx, param, incomplete)
 
@@ -105,58 +108,50 @@ def _open_log(ctx: click.Context, _: click.Parameter, path: str | None) -> None:
 
 
 def common(command: Command) -> Command:
-    """What every command takes."""
+    """Add the options that every command takes."""
     quiet = click.option(
-        "-q", "--quiet", is_flag=True, expose_value=False, callback=_be_quiet, help="Only results and errors."
+        "-q", "--quiet", is_flag=True, expose_value=False, callback=_be_quiet, help="Print only results and errors."
     )
     log = click.option(
-        "--log-file", type=PATH, metavar="FILE", expose_value=False, callback=_open_log, help="Write all to it, too."
+        "--log-file", type=PATH, metavar="FILE", expose_value=False, callback=_open_log, help="Also log to this file."
     )
     return click.pass_obj(quiet(log(command)))
 
 
 def computing(command: Command) -> Command:
-    """What every command takes that computes."""
+    """Add the options of commands that compute."""
     place = click.option("--scheduler", type=Place(), metavar="WHERE", help="threads, local:2x1, tls://…, FILE.json, …")
-    tls = click.option("--require-tls", is_flag=True, default=None, help="Refuse a cluster in plain text.")
+    tls = click.option("--require-tls", is_flag=True, default=None, help="Refuse unencrypted clusters.")
     return place(tls(command))
 
 
 def memory(command: Command) -> Command:
-    """What arrays may use."""
-    return click.option("--memory", metavar="SIZE", help="For arrays, all processes together: 6GB.")(command)
+    """Add --memory."""
+    return click.option("--memory", metavar="SIZE", help="Limit for arrays in all processes, e.g. 6GB.")(command)
 
 
 def shards(command: Command) -> Command:
-    """Into how many shards."""
-    return click.option("--shards", type=Whole(), metavar="N", help="At first; as few as memory allows.")(command)
+    """Add --shards."""
+    return click.option("--shards", type=Whole(), metavar="N", help="Default: as few as memory allows.")(command)
+
+
+def words(name: str, parameter: Parameter, metavar: str, text: str) -> Callable[[Command], Command]:
+    """Return an option that is one of several words."""
+    return click.option(f"--{name}", type=Word(*parameter.words), default=parameter.default, metavar=metavar, help=text)
 
 
 def weights(command: Command) -> Command:
-    """What weights are."""
-    kinds = Word("distance", "similarity")
-    text = "distance (default) or similarity."
-    return click.option("--weights", type=kinds, default="distance", metavar="KIND", help=text)(command)
+    """Add --weights."""
+    return words("weights", SETTINGS["weights"], "KIND", "distance (default) or similarity.")(command)
 
 
 def settings(command: Command) -> Command:
-    """What is computed."""
+    """Add the options that determine the result."""
     options: list[Callable[[Command], Command]] = [
-        click.option(
-            "--linkage",
-            type=Word("average", "complete", "single"),
-            default="average",
-            metavar="NAME",
-            help="average (default), complete or single.",
-        ),
-        click.option(
-            "--missing",
-            type=Word("ignore", "infinite"),
-            metavar="WEIGHT",
-            help="Of a pair without edge: ignore, infinite, 0.5.",
-        ),
+        words("linkage", SETTINGS["linkage"], "NAME", "average (default), complete or single."),
+        words("missing", SETTINGS["missing"], "WEIGHT", "Pairs without an edge: ignore, infinite, 0.5."),
         weights,
-        click.option("--n-nodes", type=Whole(), metavar="N", help="If more than the largest id says."),
+        click.option("--n-nodes", type=Whole(), metavar="N", help="Number of nodes; default: largest id + 1."),
     ]
     for option in reversed(options):
         command = option(command)
@@ -164,5 +159,5 @@ def settings(command: Command) -> Command:
 
 
 def as_json(command: Command) -> Command:
-    """For other programs."""
-    return click.option("--json", "as_json", is_flag=True, help="For other programs.")(command)
+    """Add --json."""
+    return click.option("--json", "as_json", is_flag=True, help="Print JSON.")(command)

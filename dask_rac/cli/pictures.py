@@ -9,15 +9,15 @@ from rich.table import Table
 from rich.tree import Tree
 
 if TYPE_CHECKING:
-    from dask_rac.config import RoundRecord
-    from dask_rac.treetop import Branch
+    from dask_rac.base.events import RoundRecord
+    from dask_rac.tree.top import Branch
 
 BAR = 24
-MOST_ROUNDS = 24  # beyond it the middle is left out
+MOST_ROUNDS = 24  # with more, those in the middle are left out
 
 
 def facts(rows: Mapping[str, str]) -> Table:
-    """Names and values."""
+    """Return names and values as a table."""
     table = Table.grid("name", "value", padding=(0, 2))
     table.columns[0].style = "bold"
     table.columns[0].no_wrap = True
@@ -27,7 +27,7 @@ def facts(rows: Mapping[str, str]) -> Table:
 
 
 def rounds(records: Sequence[RoundRecord]) -> Table:
-    """A row a round, its merges as a bar."""
+    """Return a table with one row per round, its merges as a bar."""
     table = Table(box=None, padding=(0, 1), header_style="bold")
     for name in ("round", "clusters", "edges", "merges"):
         table.add_column(name, justify="right", no_wrap=True)
@@ -50,7 +50,7 @@ def _style(record: RoundRecord) -> str:
 
 
 def tree(branches: Sequence[Branch], trees: int) -> Tree:
-    """The top of the hierarchy."""
+    """Return the top of the hierarchy."""
     root = Tree("top of the tree" if trees == 1 else f"tops of {len(branches)} of {trees:,} trees")
     waiting = [(branch, root) for branch in reversed(branches)]
     while waiting:

@@ -11,14 +11,14 @@ from dask_rac.cli import options
 from dask_rac.cli.shell import Shell
 
 if TYPE_CHECKING:
-    from dask_rac.runner import Planned
+    from dask_rac.recipes.runner import Planned
 
 
 @options.command("dask-rac run pipelines/quickstart.yaml --dry-run", "run")
 @click.argument("recipe", type=options.PATH, metavar="PIPELINE.yaml")
-@click.option("--set", "changes", multiple=True, metavar="KEY=VALUE", help="Change the recipe: cluster.memory=2GB.")
-@click.option("--dry-run", is_flag=True, help="Tell what would be done, with sizes.")
-@click.option("--from", "start", metavar="STEP", help="Do this step and all after it again.")
+@click.option("--set", "changes", multiple=True, metavar="KEY=VALUE", help="Override a value: cluster.memory=2GB.")
+@click.option("--dry-run", is_flag=True, help="Show what would be done, with sizes.")
+@click.option("--from", "start", metavar="STEP", help="Redo this step and all after it.")
 @options.computing
 @options.common
 def run_recipe(
@@ -32,10 +32,10 @@ def run_recipe(
 ) -> None:
     """Run the steps of a recipe.
 
-    Those that are done already are skipped; one that was stopped goes on.
+    Steps that are done are skipped; a step that was stopped is resumed.
     """
-    from dask_rac.recipe import load_recipe
-    from dask_rac.runner import Runner, refuse
+    from dask_rac.recipes.recipe import load_recipe
+    from dask_rac.recipes.runner import Runner, refuse
 
     if scheduler is not None:
         changes = [*changes, f"scheduler={scheduler}"]
@@ -44,7 +44,7 @@ def run_recipe(
     loaded = load_recipe(recipe, changes)
     if start is not None:
         loaded.step(start)
-    runner = Runner(loaded, shell.tell, shell.watch)
+    runner = Runner(loaded, shell.notify, shell.watch)
     runner.check()
     if dry_run:
         steps = runner.plan(start)
@@ -61,24 +61,24 @@ def run_recipe(
 
 
 def _show_plan(shell: Shell, planned: Sequence[Planned]) -> None:
-    """What would be done."""
+    """Print what would be done."""
     from rich.table import Table
 
     table = Table(box=None, padding=(0, 1), header_style="bold")
     for name in ("step", "now", "takes", "output"):
         table.add_column(name, overflow="fold", no_wrap=name in ("step", "now"))
-    for one in planned:
-        also = "" if one.step.name == one.step.do else f" ({one.step.do})"
-        table.add_row(f"{one.step.name}{also}", one.action, one.forecast.text, one.step.output or "")
+    for entry in planned:
+        also = "" if entry.step.name == entry.step.do else f" ({entry.step.do})"
+        table.add_row(f"{entry.step.name}{also}", entry.action, entry.forecast.text, entry.step.output or "")
     shell.show(table)
-    for one in planned:
-        if one.action == "again":
-            shell.warn(f"step {one.step.name!r}: {one.why}")
+    for entry in planned:
+        if entry.action == "again":
+            shell.warn(f"step {entry.step.name!r}: {entry.why}")
 
 
 def _facts(facts: Mapping[str, Any]) -> list[str]:
-    """Numbers with their names."""
-    from dask_rac.config import size_text
+    """Return numbers with their names."""
+    from dask_rac.base.text import size_text
 
     texts = []
     for name, value in facts.items():

@@ -6,7 +6,7 @@ import math
 import shlex
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import click
@@ -15,23 +15,31 @@ from dask_rac.cli import options
 from dask_rac.cli.shell import Shell
 
 if TYPE_CHECKING:
-    from dask_rac.config import Progress
-    from dask_rac.overview import Overview
+    from dask_rac.base.events import Listener
+    from dask_rac.store.overview import Overview
 
 INTERVAL = 5.0  # seconds between two pages
-IDLE = 9  # times as long as it took to make a page nothing is done before the next
 GOING = "running", "unfinished"
-START_SECONDS = 30.0  # for which a run that is to be watched may take to begin
-SECOND_LOOK = 1.0  # seconds after which a run that seems to have stopped is looked at again
+START_SECONDS = 30.0  # how long --watch waits for a run to start
+
+
+@dataclass(frozen=True)
+class Pace:
+    """How long a command that watches a run pauses; tests hand over shorter pauses."""
+
+    idle: float = 9
+    """Pause at least this many times as long as a page took to make."""
+    second_look: float = 1.0
+    """Seconds after which a run that seems to have stopped is checked again."""
 
 
 @options.command("dask-rac report run -o report.html")
 @click.argument("run", type=options.PATH)
-@click.option("-o", "--output", required=True, type=options.Output(), metavar="FILE", help="A new .html.")
-@click.option("--height", type=float, multiple=True, metavar="H", help="A cut to look at; may be repeated.")
-@click.option("--watch", is_flag=True, help="Write it again and again while the run goes on.")
-@click.option("--interval", type=float, metavar="SECONDS", help="From one page to the next, 5 by default.")
-@click.option("--overwrite", is_flag=True, help="Replace an older report.")
+@click.option("-o", "--output", required=True, type=options.Output(), metavar="FILE", help="New .html file.")
+@click.option("--height", type=float, multiple=True, metavar="H", help="A cut to show; may be repeated.")
+@click.option("--watch", is_flag=True, help="Update the page until the run ends.")
+@click.option("--interval", type=float, metavar="SECONDS", help="Between two updates, default 5.")
+@click.option("--overwrite", is_flag=True, help="Replace an existing report.")
 @options.common
 def report(
     shell: Shell,
@@ -42,81 +50,89 @@ def report(
     interval: float | None,
     overwrite: bool,
 ) -> None:
-    """Show a RUN as one page, for a browser, without network.
+    """Write a report of a RUN as one HTML page that works offline.
 
-    Pictures, the largest clusters at a height that a slider chooses, warnings. Also while it is under way.
+    Pictures, the largest clusters at a height chosen with a slider, warnings. The run may be unfinished.
     """
-    from dask_rac.report.page import check_report
+    from dask_rac.show.report.page import check_report
 
     if interval is not None and not watch:
-        raise click.UsageError("--interval is for --watch: give both, or neither")
+        raise click.UsageError("--interval only works with --watch: pass both, or neither")
     if interval is not None and not 0 < interval < float("inf"):
-        raise click.UsageError(f"--interval {interval:g} is no time to wait: give seconds, more than 0")
+        raise click.UsageError(f"--interval {interval:g} is not a valid interval: pass a number of seconds above 0")
     if wrong := [value for value in height if not math.isfinite(value)]:
-        raise click.UsageError(f"--height {wrong[0]:g} is no height to cut at: give a number")
+        raise click.UsageError(f"--height {wrong[0]:g} is not a height to cut at: pass a finite number")
     check_report(output, overwrite)
     if watch:
-        await_run(run, shell.tell)
+        await_run(run, shell.notify)
     with shell.watch("making the report") as progress:
         pages = Pages(run, output, height, progress, overwrite)
-        found = pages.follow(INTERVAL if interval is None else interval) if watch else pages.write()
-    _tell(shell, run, found, watch)
+        state = pages.follow(INTERVAL if interval is None else interval) if watch else pages.write()
+    _warn(shell, run, state, watch)
     click.echo(output)
 
 
-def await_run(run: str, tell: Callable[[str], None]) -> None:
-    """Give a run that was started at the same time a while to begin."""
-    from dask_rac.store.files import Folder
-    from dask_rac.store.manifest import HEADER
+def await_run(run: str, notify: Callable[[str], None]) -> None:
+    """Wait a while for a run that was started at the same time."""
+    from dask_rac.base.names import HEADER
+    from dask_rac.files.folder import Folder
 
     folder, end = Folder(run), time.monotonic() + START_SECONDS
     if not folder.exists(HEADER):
-        tell(f"waiting {START_SECONDS:g} s at most for {run} to begin")
+        notify(f"waiting up to {START_SECONDS:g} s for {run} to start")
     while not folder.exists(HEADER) and time.monotonic() < end:
         time.sleep(START_SECONDS / 100)
 
 
-def _tell(shell: Shell, run: str, found: Overview, watch: bool) -> None:
-    """What to know of a run that is not finished, or cannot go on."""
-    from dask_rac.errors import DamagedStoreError
+def _warn(shell: Shell, run: str, state: Overview, watch: bool) -> None:
+    """Warn if the run is unfinished; raise if it is damaged."""
+    from dask_rac.base.errors import DamagedStoreError
 
-    if found.damaged is not None:
-        raise DamagedStoreError(f"{found.damaged} is damaged: dask_rac.resume({run!r}) goes back to the step before it")
-    if found.status == "running":
-        shell.warn(f"{run} is on its way: this is how far it has come; --watch follows it to its end")
-    elif found.status != "finished":
+    if state.damaged is not None:
+        raise DamagedStoreError(
+            f"{state.damaged} is damaged: dask_rac.resume({run!r}) continues from the step before it"
+        )
+    if state.status == "running":
+        shell.warn(f"{run} is in progress: the report shows the merges so far; --watch updates it until the run ends")
+    elif state.status != "finished":
         stopped = "has stopped" if watch else "is not finished"
-        shell.warn(f"{run} {stopped}: these are the merges so far; go on with `dask-rac resume {shlex.quote(run)}`")
+        shell.warn(
+            f"{run} {stopped}: the report shows the merges so far; resume it with `dask-rac resume {shlex.quote(run)}`"
+        )
 
 
 @dataclass
 class Pages:
-    """The page of a run, once or again and again."""
+    """The page of a run, written once or repeatedly."""
 
     run: str
     output: str
     heights: Sequence[float]
-    progress: Progress
+    progress: Listener
     overwrite: bool
+    pace: Pace = field(default_factory=Pace)
 
     def follow(self, interval: float) -> Overview:
-        """Write a page at every interval until the run has come to its end, or nobody works on it any more."""
-        from dask_rac.report import early, subject  # noqa: F401 - or the first page would seem to take long
+        """Write a page at every interval until the run has finished, or no process works on it any more."""
+        from dask_rac.show.report import (
+            early,  # noqa: F401 - else the first page would include their import time
+            subject,  # noqa: F401 - else the first page would include their import time
+        )
 
         try:
             while True:
                 began = time.monotonic()
-                found = self._write_while_it_changes(interval)
-                if found.status not in GOING:
-                    return found
-                self._rest(max(interval, IDLE * (time.monotonic() - began)), interval)
+                state = self._write_while_it_changes(interval)
+                if state.status not in GOING:
+                    return state
+                self._rest(max(interval, self.pace.idle * (time.monotonic() - began)), interval)
         except KeyboardInterrupt as stopped:
-            stopped.add_note(f"{self.output} is the last page of {self.run}, which is left alone")
+            stopped.add_note(f"{self.output} is the last page of {self.run}; the run itself was not touched")
             raise
 
     def _rest(self, seconds: float, interval: float) -> None:
-        """Wait, but no longer than the run goes on."""
-        from dask_rac.overview import overview
+        """Wait, but not beyond the end of the run."""
+        from dask_rac.store.overview import overview
 
         end = time.monotonic() + seconds
         while (left := end - time.monotonic()) > 0:
@@ -125,52 +141,52 @@ class Pages:
                 return
 
     def _write_while_it_changes(self, refresh: float) -> Overview:
-        """Write a page, unless the run has just taken away a file that was to be read."""
-        from dask_rac.errors import DamagedStoreError
-        from dask_rac.overview import overview
+        """Write a page, unless the run has just deleted a file that was to be read."""
+        from dask_rac.base.errors import DamagedStoreError
+        from dask_rac.store.overview import overview
 
         try:
             return self.write(refresh)
         except (DamagedStoreError, FileNotFoundError):
-            found = overview(self.run)
-            if found.status != "running":
+            state = overview(self.run)
+            if state.status != "running":
                 raise
-            return found
+            return state
 
     def write(self, refresh: float | None = None) -> Overview:
-        """Write a page of the run as it is; one that will be written again says so while the run goes on."""
-        found = self._look(refresh is not None)
-        again = refresh if found.status in GOING else None
-        if found.facts is None or found.damaged is not None:
-            self._write_early(found, again)
+        """Write a page of the run as it is; a page that will be updated reloads itself while the run is in progress."""
+        state = self._look(refresh is not None)
+        again = refresh if state.status in GOING else None
+        if state.facts is None or state.damaged is not None:
+            self._write_early(state, again)
         else:
             self._write_tree(again)
         self.overwrite = True
-        return found
+        return state
 
     def _look(self, twice: bool) -> Overview:
-        """How far the run is; what seems to have stopped, or to be damaged, may have been caught between two files."""
-        from dask_rac.config import Event
-        from dask_rac.overview import overview
+        """Return the state of the run; check twice if it seems stopped or damaged: it may be between two files."""
+        from dask_rac.base.events import Event
+        from dask_rac.store.overview import overview
 
-        found = overview(self.run)
-        if twice and (found.status == "stopped" or found.damaged is not None):
-            time.sleep(SECOND_LOOK)
-            found = overview(self.run)
-        if found.facts is not None and found.rounds:
-            self.progress(Event("round", found.facts.nodes, found.merges, found.rounds[-1]))
-        return found
+        state = overview(self.run)
+        if twice and (state.status == "stopped" or state.damaged is not None):
+            time.sleep(self.pace.second_look)
+            state = overview(self.run)
+        if state.facts is not None and state.rounds:
+            self.progress(Event("round", state.facts.nodes, state.merges, state.rounds[-1]))
+        return state
 
-    def _write_early(self, found: Overview, refresh: float | None) -> None:
-        """Write what the manifests tell."""
-        from dask_rac.report.early import early_page
-        from dask_rac.report.page import write_report
+    def _write_early(self, state: Overview, refresh: float | None) -> None:
+        """Write a page from the manifests alone."""
+        from dask_rac.show.report.early import early_page
+        from dask_rac.show.report.page import write_report
 
-        write_report(self.output, replace(early_page(found), refresh=refresh), self.overwrite)
+        write_report(self.output, replace(early_page(state), refresh=refresh), self.overwrite)
 
     def _write_tree(self, refresh: float | None) -> None:
-        """Write a page of all that is there."""
-        from dask_rac.api import open_run
+        """Write a page with the tree so far."""
+        from dask_rac.api.cluster import open_run
 
         result = open_run(self.run, progress=self.progress)
         result.report(self.output, height=list(self.heights) or None, overwrite=self.overwrite, refresh=refresh)

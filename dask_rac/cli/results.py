@@ -1,4 +1,4 @@
-"""Commands that take results out of a run: cut, export."""
+"""Commands that write results of a run: cut, export."""
 
 from __future__ import annotations
 
@@ -11,31 +11,35 @@ from dask_rac.cli.shell import Shell
 @options.command("dask-rac cut run --height 0.3 --height 0.5 -o labels.parquet")
 @click.argument("run", type=options.PATH)
 @click.option("--height", type=float, multiple=True, metavar="H", help="Clusters at this height; may be repeated.")
-@click.option("--clusters", type=options.Whole(), multiple=True, metavar="K", help="So many clusters; may be repeated.")
+@click.option(
+    "--clusters", type=options.Whole(), multiple=True, metavar="K", help="This many clusters; may be repeated."
+)
 @click.option(
     "-o",
     "--output",
     required=True,
     type=options.Output(),
     metavar="LABELS",
-    help="A new .parquet, .zarr, .csv, .csv.gz.",
+    help="New .parquet, .zarr, .csv or .csv.gz.",
 )
 @options.common
 def cut(shell: Shell, run: str, height: tuple[float, ...], clusters: tuple[int, ...], output: str) -> None:
-    """Write the flat clusters of a RUN.
+    """Cut the tree of a RUN into flat clusters.
 
-    The label of every node, 0, 1, 2, ..., numbered by smallest node.
+    Writes a label for every node: 0, 1, 2, ..., ordered by the smallest node of each cluster.
     """
-    from dask_rac.api import open_run
+    from dask_rac.api.cluster import open_run
 
     if bool(height) == bool(clusters):
-        raise click.UsageError("give either --height or --clusters, once or more often")
+        raise click.UsageError("pass either --height or --clusters, once or several times")
     values = height or clusters
     wanted = list(values) if len(values) > 1 else values[0]
     with shell.watch("cutting the tree") as report:
         result = open_run(run, progress=report)
         if not result.finished:
-            shell.warn(f"{run} is not finished: these are the merges so far; go on with `dask-rac resume {run}`")
+            shell.warn(
+                f"{run} is not finished: the labels reflect the merges so far; resume it with `dask-rac resume {run}`"
+            )
         written = result.cut(**{"height" if height else "n_clusters": wanted}, store=output)
     click.echo(written)
 
@@ -48,7 +52,7 @@ def cut(shell: Shell, run: str, height: tuple[float, ...], clusters: tuple[int, 
     required=True,
     type=options.Output(),
     metavar="FILE",
-    help="A new .npy, .nwk, .newick or .parquet.",
+    help="New .npy, .nwk, .newick or .parquet.",
 )
 @click.option("--join", is_flag=True, help="Join the trees of a forest at infinity, for .npy.")
 @click.option("--zero", type=float, metavar="S", help="The similarity that becomes distance 0.")
@@ -56,9 +60,9 @@ def cut(shell: Shell, run: str, height: tuple[float, ...], clusters: tuple[int, 
 def export(shell: Shell, run: str, output: str, join: bool, zero: float | None) -> None:
     """Write the tree of a RUN as one file.
 
-    By its name's ending: scipy's Z (.npy), Newick (.nwk), or the merges (.parquet).
+    The ending chooses the format: scipy's Z (.npy), Newick (.nwk, .newick), or the merges (.parquet).
     """
-    from dask_rac.api import open_run
+    from dask_rac.api.cluster import open_run
 
     with shell.watch("writing the tree") as report:
         written = open_run(run, progress=report).export(output, join=join, zero=zero)

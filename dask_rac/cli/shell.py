@@ -1,4 +1,4 @@
-"""What all commands share: results on standard output, all else on standard error, and the log."""
+"""What all commands share: results on standard output, everything else on standard error, and the log."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ import click
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
-    from dask_rac.config import Event, Progress
+    from dask_rac.base.events import Event, Listener
 
 PROGRAM = "dask-rac"
 
 
 class Shell:
-    """One invocation: how much it says, and where."""
+    """One invocation: what it prints, and where."""
 
     def __init__(self) -> None:
         self.quiet = False
@@ -28,7 +28,7 @@ class Shell:
         self._logged = False
 
     def open_log(self, path: str) -> None:
-        """Have everything written to a file as well, after what is there."""
+        """Also append everything to a file."""
         try:
             handler = logging.FileHandler(path, encoding="utf-8")
         except OSError as error:
@@ -41,20 +41,20 @@ class Shell:
         click.get_current_context().find_root().call_on_close(lambda: self._close_log(handler))
 
     def _close_log(self, handler: logging.Handler) -> None:
-        """Let go of the log; the process may go on, in tests or in a shell of Python's."""
+        """Close the log; the process may continue, in tests or in a Python shell."""
         for name in (self._log.name, "distributed"):
             logging.getLogger(name).removeHandler(handler)
         handler.close()
 
     @property
     def out(self) -> Console:
-        """Where results go."""
+        """The console for results."""
         from rich.console import Console
 
         return Console(file=sys.stdout, highlight=False, markup=False)
 
     def show(self, *pictures: RenderableType) -> None:
-        """Results; in a pipe without the blanks that fill a line."""
+        """Print results; in a pipe without trailing blanks."""
         out = self.out
         if out.is_terminal:
             out.print(*pictures, sep="\n")
@@ -63,16 +63,16 @@ class Shell:
             out.print(*pictures, sep="\n")
         click.echo("\n".join(line.rstrip() for line in capture.get().splitlines()))
 
-    def tell(self, text: str) -> None:
-        """Something to know."""
+    def notify(self, text: str) -> None:
+        """Print a notice."""
         self._say(logging.INFO, text, not self.quiet)
 
     def warn(self, text: str) -> None:
-        """Something to look at."""
+        """Print a warning."""
         self._say(logging.WARNING, f"warning: {text}", not self.quiet)
 
     def fail(self, text: str, trace: BaseException | None = None) -> None:
-        """Why it ended; told even if quiet."""
+        """Print why the command failed, even if quiet."""
         self._say(logging.ERROR, text, True)
         if trace is not None and self._logged:
             self._log.error("traceback", exc_info=trace)
@@ -89,9 +89,9 @@ class Shell:
             self._log.log(level, text)
 
     @contextmanager
-    def watch(self, text: str = "starting") -> Iterator[Progress]:
-        """Who is told of progress: a bar on a terminal, which shows `text` at first, and lines in the log."""
-        from dask_rac.progress import LineProgress, TerminalProgress, on_terminal
+    def watch(self, text: str = "starting") -> Iterator[Listener]:
+        """Show progress: a bar on a terminal, which shows `text` at first, and lines in the log."""
+        from dask_rac.show.progress import LineProgress, TerminalProgress, on_terminal
 
         listeners: list[Callable[[Event], None]] = []
         with ExitStack() as stack:
@@ -108,10 +108,10 @@ class Shell:
 
     @contextmanager
     def connected(self, scheduler: str | None, require_tls: bool | None) -> Iterator[Any]:
-        """Where to run."""
-        from dask_rac.clusters import connected
-        from dask_rac.defaults import setting
+        """Connect to what `--scheduler` names."""
+        from dask_rac.base.defaults import setting
+        from dask_rac.deploy import connected
 
         tls = bool(setting("require-tls", require_tls))
-        with connected(setting("scheduler", scheduler), require_tls=tls, tell=self.tell) as client:
+        with connected(setting("scheduler", scheduler), require_tls=tls, notify=self.notify) as client:
             yield client

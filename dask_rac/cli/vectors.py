@@ -1,4 +1,4 @@
-"""Commands that make edges of vectors: graph."""
+"""Commands that build a graph from vectors: graph."""
 
 from __future__ import annotations
 
@@ -7,32 +7,28 @@ from typing import Any
 
 import click
 
+from dask_rac.base.parameters import GRAPHS, METRIC
 from dask_rac.cli import options
 from dask_rac.cli.shell import Shell
 
+KNN = GRAPHS["knn"]
 EXAMPLE = "dask-rac graph knn vectors.npy -o edges --k 15 --metric cosine"
 
 
-@click.group(help=f"Example: {EXAMPLE}\n\nMake edges of vectors.", short_help="Make edges of vectors.")
+@click.group(help=f"Example: {EXAMPLE}\n\nBuild a graph from vectors.", short_help="Build a graph from vectors.")
 def graph() -> None:
-    """Make edges of vectors."""
+    """Build a graph from vectors."""
 
 
 def _of_vectors(command: Callable[..., Any]) -> Callable[..., Any]:
-    """What every graph of vectors takes."""
+    """Add the options that all graphs of vectors take."""
     several: list[Callable[[Any], Any]] = [
         click.argument("vectors", type=options.PATH),
         click.option(
-            "-o", "--output", required=True, type=options.Output(), metavar="EDGES", help="A new folder of Parquet."
+            "-o", "--output", required=True, type=options.Output(), metavar="EDGES", help="New folder of Parquet files."
         ),
-        click.option(
-            "--metric",
-            type=options.Word("euclidean", "sqeuclidean", "cosine", "inner_product", "manhattan"),
-            default="euclidean",
-            metavar="NAME",
-            help="euclidean (default), cosine, manhattan, …",
-        ),
-        click.option("--columns", metavar="A,B,…", help="Of Parquet, where there are others."),
+        options.words("metric", METRIC, "NAME", "euclidean (default), cosine, manhattan, …"),
+        click.option("--columns", metavar="A,B,…", help="Parquet columns to use; default all."),
         options.memory,
         options.as_json,
         options.computing,
@@ -44,56 +40,53 @@ def _of_vectors(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 @options.command(EXAMPLE)
-@click.option("--k", type=options.Whole(), default=15, show_default=True, metavar="K", help="Of each vector.")
 @click.option(
-    "--mode",
-    type=options.Word("union", "mutual"),
-    default="union",
-    metavar="MODE",
-    help="union (default), or mutual: each has the other.",
+    "--k",
+    type=options.Whole(),
+    default=KNN["k"].default,
+    show_default=True,
+    metavar="K",
+    help="Neighbours per vector.",
 )
+@options.words("mode", KNN["mode"], "MODE", "union (default), or mutual: both ways.")
+@options.words("method", KNN["method"], "HOW", "exact (default) or approximate.")
 @click.option(
-    "--method",
-    type=options.Word("exact", "approximate"),
-    default="exact",
-    metavar="HOW",
-    help="exact (default) or approximate.",
+    "--seed", type=options.Whole(), default=KNN["seed"].default, metavar="N", help="Seed of the approximate search."
 )
-@click.option("--seed", type=options.Whole(), default=0, metavar="N", help="Of the approximate search.")
 @_of_vectors
-def knn(shell: Shell, vectors: str, **told: Any) -> None:
+def knn(shell: Shell, vectors: str, **settings: Any) -> None:
     """The k nearest neighbours of each vector.
 
-    VECTORS is .npy, .npz, .fvecs, .bvecs, Parquet or Zarr, a path or URL. Stopped, the same command goes on.
+    VECTORS: .npy, .npz, .fvecs, .bvecs, Parquet or Zarr, a path or URL. To resume, repeat the command.
     """
-    from dask_rac.vectors.graph import knn_graph
+    from dask_rac.api.graphs import knn_graph
 
-    _make(shell, knn_graph, vectors, **told)
+    _make(shell, knn_graph, vectors, **settings)
 
 
 @options.command("dask-rac graph eps vectors.npy -o edges --eps 0.5")
-@click.option("--eps", type=float, required=True, metavar="D", help="The largest distance; of similarities the least.")
+@click.option("--eps", type=float, required=True, metavar="D", help="Largest distance, or smallest similarity.")
 @_of_vectors
-def eps(shell: Shell, vectors: str, **told: Any) -> None:
+def eps(shell: Shell, vectors: str, **settings: Any) -> None:
     """All pairs of vectors within a distance.
 
-    They are counted first, and refused if the disk does not hold them. Stopped, the same command goes on.
+    Pairs are counted first, and refused if they do not fit on the disk. To resume, repeat the command.
     """
-    from dask_rac.vectors.graph import eps_graph
+    from dask_rac.api.graphs import eps_graph
 
-    _make(shell, eps_graph, vectors, **told)
+    _make(shell, eps_graph, vectors, **settings)
 
 
 @options.command("dask-rac graph complete vectors.npy -o edges")
 @_of_vectors
-def complete(shell: Shell, vectors: str, **told: Any) -> None:
+def complete(shell: Shell, vectors: str, **settings: Any) -> None:
     """All pairs of vectors, 16 bytes each.
 
-    Refused if the disk does not hold them. Stopped, the same command goes on.
+    Refused if they do not fit on the disk. To resume, repeat the command.
     """
-    from dask_rac.vectors.graph import complete_graph
+    from dask_rac.api.graphs import complete_graph
 
-    _make(shell, complete_graph, vectors, **told)
+    _make(shell, complete_graph, vectors, **settings)
 
 
 def _make(
@@ -105,24 +98,24 @@ def _make(
     as_json: bool,
     scheduler: str | None,
     require_tls: bool | None,
-    **told: Any,
+    **settings: Any,
 ) -> None:
-    """Make a graph, and say what came out."""
+    """Build a graph and print the result."""
     import json
 
     from dask_rac.cli import pictures
 
     names = columns.split(",") if columns else None
     with shell.connected(scheduler, require_tls) as client, shell.watch() as report:
-        made = function(vectors, **told, columns=names, store=output, client=client, progress=report)
+        made = function(vectors, **settings, columns=names, store=output, client=client, progress=report)
     facts = made.attrs["graph"]
     if as_json:
         click.echo(json.dumps({name: value for name, value in facts.items() if name != "identity"}))
         return
-    told = {name: f"{facts[name]:,}" for name in ("nodes", "edges", "components", "largest")}
+    rows = {name: f"{facts[name]:,}" for name in ("nodes", "edges", "components", "largest")}
     if facts["recall"] is not None:
-        told["recall"] = f"{facts['recall']:.3f}, measured on a sample"
-    shell.show(pictures.facts({**told, "found by": facts["method"], "written to": output}))
+        rows["recall"] = f"{facts['recall']:.3f}, measured on a sample"
+    shell.show(pictures.facts({**rows, "found by": facts["method"], "written to": output}))
 
 
 for _command in (knn, eps, complete):

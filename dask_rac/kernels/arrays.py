@@ -1,4 +1,4 @@
-"""The bundles of arrays that kernels take and give."""
+"""The bundles of arrays that kernels read and write."""
 
 from typing import Any, NamedTuple, TypeVar
 
@@ -10,7 +10,7 @@ Bundle = TypeVar("Bundle", bound=tuple[NDArray[Any], ...])
 
 
 def part(bundle: Bundle, start: int | None, stop: int | None) -> Bundle:
-    """Rows `start` to `stop` of every array."""
+    """Return rows `start` to `stop` of every array."""
     return type(bundle)(*(array[start:stop] for array in bundle))
 
 
@@ -21,16 +21,16 @@ class Rows(NamedTuple):
     stop: NDArray[np.int64]
     neighbour: Ids  # position of a cluster, not its id
     weight: NDArray[np.float64]  # a sum for average linkage, a maximum for complete
-    edges: Ids  # how many are folded into the entry; empty where all are 1 or the rule needs none
+    edges: Ids  # how many are folded into the entry; empty if all are 1 or the rule does not need them
     tie: NDArray[np.uint16]
 
 
 class Clusters(NamedTuple):
-    """The live clusters in the order of their ids, each with its nearest."""
+    """The live clusters in order of id, each with its nearest."""
 
     ids: Ids
     size: Ids
-    nearest: Ids  # position of a cluster, -1 without an edge up to the ceiling
+    nearest: Ids  # position of a cluster, -1 if no edge lies within the ceiling
     height: NDArray[np.float64]  # W to the nearest
 
 
@@ -39,12 +39,12 @@ class Pairs(NamedTuple):
 
     first: Ids
     second: Ids  # -1 where the cluster did not merge
-    offset: NDArray[np.int64]  # entries of the old rows before this one: where the new row may start
-    fate: Ids  # two for each old cluster: new position << 2 | fate, and the size there
+    offset: NDArray[np.int64]  # entries of all old rows before this one: where the new row may start
+    fate: Ids  # two per old cluster: new position << 2 | fate, and the new size
 
 
 class Merges(NamedTuple):
-    """Merges, a row each; `left < right` are the two clusters' ids."""
+    """Merges, one row each; `left < right` are the ids of the two clusters."""
 
     left: Ids
     right: Ids
@@ -55,7 +55,12 @@ class Merges(NamedTuple):
 class Rule(NamedTuple):
     """How an entry becomes W."""
 
-    code: int  # of `rule.py`
+    code: int  # one of those in `rule.py`
     fill: float  # the weight of a missing pair
     ceiling: float  # no merge above it
-    scale: float  # by which weights are multiplied as they are read: -1 for similarities as given, else 1
+    scale: float  # factor applied to weights as they are read: -1 for similarities as given, else 1
+
+
+def empty_merges(count: int, ids: np.dtype[np.signedinteger]) -> Merges:
+    """Return room for merges."""
+    return Merges(np.empty(count, ids), np.empty(count, ids), np.empty(count), np.empty(count, ids))

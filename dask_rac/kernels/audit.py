@@ -1,7 +1,7 @@
-"""Each edge to the merge that joins its two nodes, and every height again from what the edges come to.
+"""Assign each edge to the merge that joins its two nodes, then recompute every height from these edges.
 
-Leaves stand in an order in which every cluster is an interval that starts with its id. Between two neighbouring leaves
-lies one merge. Merges above a merge come after it, so the lowest merge above two leaves is the last of those between
+The leaves are ordered so that every cluster is an interval that starts with its id. Between two adjacent leaves lies
+one merge. A merge above another comes after it, so the lowest merge above two leaves is the last of those between
 them: a range maximum, taken from the two blocks at the ends and from a table over the blocks in between.
 """
 
@@ -14,54 +14,54 @@ from dask_rac.kernels.arrays import Ids, Rule
 from dask_rac.kernels.jit import inlined, kernel, prefetch_read, prefetch_write
 from dask_rac.kernels.rule import is_mean, linkage_weight
 
-NO_PAIR = 1  # not two ids in order
-GONE = 2  # a cluster that had merged into another before
+NO_PAIR = 1  # not two valid ids in ascending order
+GONE = 2  # one of the clusters has already merged into another
 NO_HEIGHT = 3  # NaN or infinite
-BEYOND = 4  # farther than the ceiling
-NEARER = 5  # nearer than a merge below it
+BEYOND = 4  # above the ceiling
+NEARER = 5  # lower than a merge below it
 WRONG_SIZE = 6
 NO_EDGE = 7
-MISSING_PAIR = 8  # a pair without an edge where it is infinitely far
+MISSING_PAIR = 8  # a pair has no edge, and missing pairs are infinitely far
 TOO_MANY = 9  # more edges than pairs
 WRONG_HEIGHT = 10
 
-BLOCK = 32  # gaps that are looked at together: two cache lines
-BLOCK_BYTES = 128  # a block must start at a multiple, or it takes three lines: twice the time in large graphs
-BATCH = 32  # edges whose memory is asked for before any of it is read
-AHEAD = 16  # edges between asking for a tally and adding to it
+BLOCK = 32  # gaps scanned together: two cache lines
+BLOCK_BYTES = 128  # blocks must be aligned to this, or they span three lines: twice the time in large graphs
+BATCH = 32  # edges whose memory is prefetched before any of it is read
+AHEAD = 16  # edges between prefetching a tally and adding to it
 
-# Weights have one sign: two orders of adding k of them differ by less than k eps of their sum, whatever the orders.
-# Filling in missing pairs and dividing, here and in the run, take less than four more. Below all normal numbers, eps
-# is no measure. A billion edges in one merge may thus hide an error in the 7th digit, a million in the 10th.
+# All weights have the same sign, so the sums of k weights in any two orders differ by less than k eps of the sum.
+# Filling in missing pairs and dividing, here and in the run, add less than four eps. For subnormal numbers eps is not
+# a bound, hence TINY. A billion edges in one merge may thus hide an error in the 7th digit, a million in the 10th.
 EPS, ROUNDINGS, TINY = 2.0**-52, 4.0, 2.0**-1070
 
 
 class Leaves(NamedTuple):
-    """The nodes in the order of the leaves."""
+    """The nodes in leaf order."""
 
     position: Ids  # of each node
-    gap: Ids  # a row a block: the merge between a position and the next; where a tree ends, the number of merges
-    table: Ids  # for j = 0, 1, ...: the last merge in the `2**j` blocks from each block on
+    gap: Ids  # one row per block: the merge between a position and the next; at the end of a tree, the number of merges
+    table: Ids  # for j = 0, 1, ...: the last merge in the `2**j` blocks that start at each block
     level: NDArray[np.uint8]  # the largest such j for a number of blocks
 
 
 class Live(NamedTuple):
-    """What is known of each cluster while the merges are gone through."""
+    """What is known of each cluster while the merges are processed in order."""
 
     size: Ids  # starts at 1; negated once the cluster has merged into another
-    height: NDArray[np.float64]  # of its last merge, far is large; starts at -inf
+    height: NDArray[np.float64]  # of its last merge, as a distance; starts at -inf
     slack: NDArray[np.float64]  # by how much rounding may have moved that height; starts at 0
 
 
 @inlined
 def joins(fault):
-    """Whether a merge joins two clusters, be its height right or wrong."""
+    """Whether a merge joins two clusters, whether or not its height is right."""
     return fault != NO_PAIR and fault != GONE
 
 
 @kernel
 def check_merges(merges, rule, live, fault):
-    """Find the faults that show without any edge."""
+    """Find the faults that can be seen without the edges."""
     left, right, height, union = merges
     size, top, _ = live
     for i in range(len(left)):
@@ -87,7 +87,7 @@ def check_merges(merges, rule, live, fault):
 
 @kernel
 def place_leaves(merges, fault, size, position, gap):
-    """Order the leaves from the last merge back to the first; `size` comes from `check_merges` and ends as it began."""
+    """Order the leaves from the last merge to the first; resets `size`, as `check_merges` left it, to its start."""
     left, right, _, _ = merges
     gap[:] = len(left)
     end = 0
@@ -106,9 +106,9 @@ def place_leaves(merges, fault, size, position, gap):
 
 @kernel
 def find_merges(source, target, leaves, end, found):
-    """The merge that joins the nodes of each edge; `end` for self loops and for nodes in different trees.
+    """Find the merge that joins the nodes of each edge; `end` for self loops and for nodes in different trees.
 
-    Returns the self loops, the edges between different trees, and the first edge that names no node, -1 if all do.
+    Returns the self loops, the edges between different trees, and the first edge with an invalid node, -1 if none.
     """
     position, gap, table, level = leaves
     flat, blocks = gap.reshape(-1), len(level)
@@ -145,7 +145,7 @@ def find_merges(source, target, leaves, end, found):
             low_from, low_to = np.int32(lo - low * BLOCK), np.int32(min(hi - low * BLOCK, BLOCK))
             high_from, high_to = np.int32(max(lo - high * BLOCK, 0)), np.int32(hi - high * BLOCK)
             merge = none
-            # Both blocks whole, as vectors: a loop over the gaps between alone is mispredicted edge by edge.
+            # Both blocks in full, as SIMD: a loop over only the gaps in between mispredicts a branch on every edge.
             for k in range(BLOCK):
                 j = np.int32(k)
                 x, y = gap[low, k], gap[high, k]
@@ -162,7 +162,7 @@ def find_merges(source, target, leaves, end, found):
 
 @kernel
 def tally_edges(found, weight, rule, width, tally):
-    """Add each weight to its merge: a sum or the largest; and, where `width` is 2, count it."""
+    """Add each weight to its merge, as a sum or a maximum; if `width` is 2, also count it."""
     means = is_mean(rule.code)
     for e in range(len(found)):
         prefetch_write(tally, width * found[min(e + AHEAD, len(found) - 1)])
@@ -177,10 +177,10 @@ def tally_edges(found, weight, rule, width, tally):
 
 @kernel
 def compare_heights(merges, tally, rule, live, fault):
-    """Find the merges whose height is not what their edges come to.
+    """Find the merges whose height does not follow from their edges.
 
-    Returns the largest relative error, and the first merge with a fault and the height its edges come to, -1 and NaN
-    without.
+    Returns the largest relative error, the first merge with a fault, and the height that follows from its edges; -1
+    and NaN if there is none.
     """
     left, right, height, _ = merges
     size, top, slacks = live
@@ -205,7 +205,7 @@ def compare_heights(merges, tally, rule, live, fault):
                 else:
                     if means:
                         slack = (count + ROUNDINGS) * EPS * linkage_weight(absolute, abs(total), count, pairs) + TINY
-                        # A merge that rounding put below one below it was raised to that one's height.
+                        # A merge that rounding put below one of its children was raised to the height of that child.
                         slack = max(slack, slacks[a] if h == top[a] else 0.0, slacks[b] if h == top[b] else 0.0)
                     error = abs(w - h)
                     if not error <= slack:
@@ -217,5 +217,5 @@ def compare_heights(merges, tally, rule, live, fault):
             size[a] += size[b]
             top[a], slacks[a] = h, slack
         if fault[i] != 0 and first < 0:
-            first, expected = i, rule.scale * w + 0.0  # no minus zero
+            first, expected = i, rule.scale * w + 0.0  # turns -0.0 into 0.0
     return worst, first, expected

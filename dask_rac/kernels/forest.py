@@ -1,14 +1,15 @@
-"""Single linkage: the minimum spanning forest by Boruvka's rounds, and the tree that its edges make.
+"""Single linkage: the minimum spanning forest by Boruvka's rounds, and the merges that its edges give.
 
-Edges are ordered by `(weight, hash64 of the two nodes, nodes)`, so the forest is unique. Each round every
-component takes its lightest edge. Rows stay those of the nodes and only lose the edges that have become
-inner ones, so an edge is known by its nodes all along.
+Edges are ordered by `(weight, hash64 of the two nodes, nodes)`, so the forest is unique. In each round every
+component selects its lightest edge. Rows always belong to nodes, and only lose edges whose two ends are in the
+same component by now, so an edge is identified by its nodes throughout.
 """
 
 import numpy as np
 
 from dask_rac.kernels.jit import inlined, kernel
 from dask_rac.kernels.order import hash64
+from dask_rac.kernels.union import find_root
 
 
 @inlined
@@ -24,7 +25,7 @@ def lighter(w, u, v, other_w, other_u, other_v):
 
 @kernel
 def lightest(rows, component, rule, kept, best, span):
-    """Copy the outer edges of rows `[lo, hi)` to `kept`, and point `best` at each row's lightest.
+    """Copy the edges of rows `[lo, hi)` to other components to `kept`, and point `best` at each row's lightest.
 
     Row `i` is node `base + i`. `kept` may be `rows` itself. Returns the number of edges kept.
     """
@@ -49,7 +50,7 @@ def lightest(rows, component, rule, kept, best, span):
 
 @kernel
 def champions(rows, component, best, champion, base):
-    """Point `champion` of each component at the row that has its lightest edge, -1 where there is none.
+    """Point `champion` of each component at the row with its lightest edge, -1 if there is none.
 
     Row `i` is node `base + i`. Returns the number of champions.
     """
@@ -75,7 +76,7 @@ def champions(rows, component, best, champion, base):
 
 @kernel
 def list_champions(rows, best, champion, base, candidates):
-    """Write the component of each champion, and its edge."""
+    """Write the component and the edge of each champion."""
     _, _, neighbour, weight, _, _ = rows
     component, source, target, height = candidates
     found = 0
@@ -89,7 +90,7 @@ def list_champions(rows, best, champion, base, candidates):
 
 @kernel
 def challenge(candidates, held):
-    """Let edges replace what their components hold where they are lighter; a source of -1 holds nothing."""
+    """Replace the edge that a component holds by a lighter candidate; a source of -1 means that it holds none."""
     component, source, target, weight = candidates
     held_source, held_target, held_weight = held
     for k in range(len(component)):
@@ -102,7 +103,7 @@ def challenge(candidates, held):
 
 @kernel
 def hook(held, component, tree):
-    """Write the edge that each component holds once to `tree`, and unite components; returns edges and components."""
+    """Write each held edge once to `tree`, and unite the components; return the numbers of edges and components."""
     held_source, held_target, held_weight = held
     source, target, height = tree
     components, found = len(held_source), 0
@@ -113,7 +114,7 @@ def hook(held, component, tree):
         d = component[held_target[c]]
         parent[c] = d
         if d < c and component[held_target[d]] == c:
-            continue  # the other holds the same edge, by their order, and is the root of both
+            continue  # as edges are totally ordered, both hold the same edge; the other is the root
         source[found], target[found], height[found] = held_source[c], held_target[c], held_weight[c]
         found += 1
     for c in range(components):
@@ -123,10 +124,7 @@ def hook(held, component, tree):
     label = np.full(components, -1, component.dtype)
     labels = 0
     for c in range(components):
-        root = c
-        while parent[root] != root:
-            parent[root] = parent[parent[root]]
-            root = parent[root]
+        root = find_root(parent, c)
         if label[root] < 0:
             label[root] = labels
             labels += 1
@@ -138,16 +136,16 @@ def hook(held, component, tree):
 
 @kernel
 def tree_hashes(source, target, hashes):
-    """The hash by which tree edges of equal weight are ordered."""
+    """Write the hash that orders tree edges of equal weight."""
     for e in range(len(source)):
         hashes[e] = hash64(source[e], target[e])
 
 
 @kernel
 def unite(order, tree, forest, merges):
-    """The merges that the edges of a tree make, taken in `order`, lightest first.
+    """Write the merges that the edges of a tree give, taken in `order`, lightest first.
 
-    `forest` has the parent and the size of each node as lighter edges have left them, itself and 1 at first.
+    `forest` holds the parent and the size of each node as lighter edges left them; at first itself and 1.
     """
     source, target, weight = tree
     parent, size = forest
@@ -155,13 +153,9 @@ def unite(order, tree, forest, merges):
     for k in range(len(order)):
         e = order[k]
         a, b = source[e], target[e]
-        while parent[a] != a:
-            parent[a] = parent[parent[a]]
-            a = parent[a]
-        while parent[b] != b:
-            parent[b] = parent[parent[b]]
-            b = parent[b]
-        # The smaller id is the root, as it is the cluster's id; halved paths keep this near constant.
+        a = find_root(parent, a)
+        b = find_root(parent, b)
+        # The smaller id becomes the root, as it is the id of the cluster.
         if b < a:
             a, b = b, a
         parent[b] = a

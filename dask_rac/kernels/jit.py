@@ -1,4 +1,4 @@
-"""The one way kernels are compiled: without the GIL, cached on disk, IEEE arithmetic as written."""
+"""How all kernels are compiled: without the GIL, cached on disk, with IEEE arithmetic as written."""
 
 from collections.abc import Callable
 from typing import Any, ParamSpec, TypeVar
@@ -16,7 +16,7 @@ def kernel(function: Callable[P, R]) -> Callable[P, R]:
     """Compile `function` on its first call; later processes load it from the cache."""
     try:
         compiled: Callable[P, R] = numba.njit(nogil=True, cache=True, error_model="numpy")(function)
-    except RuntimeError:  # no folder for the cache can be written to
+    except RuntimeError:  # no writable folder for the cache
         compiled = numba.njit(nogil=True, error_model="numpy")(function)
     return compiled
 
@@ -28,7 +28,7 @@ def inlined(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def _prefetcher(write: bool) -> Any:
-    """A function of an array and an index that emits LLVM's prefetch of the item."""
+    """Return a function of an array and an index that emits LLVM's prefetch of that item."""
 
     def prefetch(_context: Any, array: Any, _index: Any) -> Any:
         def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -48,9 +48,9 @@ def _prefetcher(write: bool) -> Any:
 
 
 def _no_prefetch(_array: Any, _index: Any) -> None:
-    """Stand in for a prefetch where nothing is compiled."""
+    """Replace a prefetch when the JIT is off."""
 
 
-# Ask for an item before it is needed: rows of a pair lie far apart, and waiting for memory is half a fold.
+# Fetch an item before it is needed: the rows of a pair lie far apart, and half the time of a fold is memory latency.
 prefetch_read = _no_prefetch if numba.config.DISABLE_JIT else _prefetcher(False)
 prefetch_write = _no_prefetch if numba.config.DISABLE_JIT else _prefetcher(True)

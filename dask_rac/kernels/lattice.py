@@ -1,8 +1,8 @@
-"""A jittered 3-D lattice, wound up so that every node has the same neighbours.
+"""A jittered 3-D lattice, wrapped around so that every node has neighbours at the same offsets.
 
-Nodes are counted along rows, rows along planes, and the last node is followed by the first. The neighbour by
-`(dx, dy, dz)` of node `i` is `(i + dx + dy * row + dz * plane) % nodes`, and lies at that offset plus the difference of
-the two jitters. The jitter is a hash of the node, and so is its id, by a Feistel network: nothing is kept of a node.
+Nodes are numbered along rows, rows along planes, and the first node follows the last. The neighbour of node `i` at
+`(dx, dy, dz)` is `(i + dx + dy * row + dz * plane) % nodes`. It lies at that offset plus the difference of the two
+jitters. The jitter of a node is a hash of its number, and its id comes from a Feistel network: nothing is stored.
 """
 
 from typing import NamedTuple
@@ -15,12 +15,12 @@ from dask_rac.kernels.jit import inlined, kernel
 
 KEYS = 5
 
-JITTER_BITS = 21  # three fit into a hash, and each into a float32 even when an offset is added
+JITTER_BITS = 21  # three fit into a hash, and each into a float32 even after an offset is added
 JITTER_STEP = np.float32(2.0**-JITTER_BITS)
 
 
 class Lattice(NamedTuple):
-    """Where nodes sit and what their ids are."""
+    """What determines the positions and the ids of nodes."""
 
     nodes: int
     row: int  # nodes in a row
@@ -32,7 +32,7 @@ class Lattice(NamedTuple):
 
 
 class Stencil(NamedTuple):
-    """The offsets to one half of the neighbours; those in one row follow each other, in order of `dx`."""
+    """The offsets to one half of the neighbours; those in the same row are adjacent, in order of `dx`."""
 
     dx: NDArray[np.int64]
     dy: NDArray[np.int64]
@@ -40,7 +40,7 @@ class Stencil(NamedTuple):
 
 
 class Places(NamedTuple):
-    """Ids and jitters of nodes that follow each other."""
+    """Ids and jitters of consecutive nodes."""
 
     ids: Ids
     x: NDArray[np.float32]
@@ -58,14 +58,14 @@ class Edges(NamedTuple):
 
 @inlined
 def mix(x, key):
-    """64 bits, the upper ones well mixed."""
+    """Return 64 bits, of which the upper ones are well mixed."""
     h = (x ^ key) * np.uint64(0x9E3779B97F4A7C15)
     return (h ^ (h >> np.uint64(32))) * np.uint64(0xD6E8FEB86659FD93)
 
 
 @inlined
 def permute(x, keys, low, top, bottom):
-    """The Feistel network: a bijection of the numbers that its two halves hold, of which these are the masks."""
+    """Apply the Feistel network, a bijection on numbers whose two halves have the masks `top` and `bottom`."""
     half = np.uint64(32)
     upper, lower = x >> low, x & bottom
     upper ^= (mix(lower, keys[0]) >> half) & top
@@ -77,7 +77,7 @@ def permute(x, keys, low, top, bottom):
 
 @kernel
 def place(lattice, first, count, places):
-    """Find the places of `count` nodes from `first` on, which may be any number modulo the nodes."""
+    """Fill `places` for `count` nodes from `first` on; `first` is taken modulo the number of nodes."""
     node, done = first % lattice.nodes, 0
     while done < count:
         stop = min(count, done + lattice.nodes - node)
@@ -105,7 +105,7 @@ def name(lattice, node, ids):
     top, bottom = np.uint64((1 << lattice.high) - 1), np.uint64((1 << lattice.low) - 1)
     for k in range(len(ids)):
         ids[k] = permute(np.uint64(node + k), keys, low, top, bottom)
-    # Numbers beyond the nodes walk on along their cycle, on which the node itself lies; apart, as it cannot be SIMD.
+    # Cycle walking: permute ids that are too large again. A separate loop, as this one cannot be SIMD.
     for k in range(len(ids)):
         x = np.uint64(ids[k])
         if x >= nodes:
@@ -116,7 +116,7 @@ def name(lattice, node, ids):
 
 @kernel
 def fill(lattice, stencil, own, others, edges, span):
-    """Write the edges of a range of nodes to one half of their neighbours, offset by offset."""
+    """Write the edges from a range of nodes to one half of their neighbours, offset by offset."""
     start, stop = span
     count = stop - start
     dx, dy, dz = stencil.dx, stencil.dy, stencil.dz
@@ -126,7 +126,7 @@ def fill(lattice, stencil, own, others, edges, span):
         last = k
         while last + 1 < len(dx) and dy[last + 1] == dy[k] and dz[last + 1] == dz[k]:
             last += 1
-        # Neighbours in one row are the same nodes but for a few at the ends: they are placed once.
+        # Neighbours in one row are the same nodes, except for a few at the ends: place them once.
         first = start + dx[k] + dy[k] * lattice.row + dz[k] * lattice.plane
         place(lattice, first, count + dx[last] - dx[k], others)
         for m in range(k, last + 1):
@@ -143,7 +143,7 @@ def fill(lattice, stencil, own, others, edges, span):
 
 @kernel
 def weigh(offset, own, others, shift, weight):
-    """Write the distances of nodes from those at one offset."""
+    """Write the distance from each node to its neighbour at one offset."""
     dx, dy, dz = np.float32(offset[0]), np.float32(offset[1]), np.float32(offset[2])
     x, y, z = own.x, own.y, own.z
     to_x, to_y, to_z = others.x[shift:], others.y[shift:], others.z[shift:]

@@ -1,4 +1,4 @@
-"""W of two clusters from what is folded between them: one code for each linkage and `missing`."""
+"""W of two clusters from the edges folded between them: one code for each linkage and `missing`."""
 
 import numpy as np
 
@@ -15,13 +15,13 @@ MAX_FULL = 6  # complete, missing pairs are infinitely far
 
 @inlined
 def is_mean(code):
-    """Whether parallel edges add up; else the largest stays."""
+    """Whether parallel edges are summed; otherwise the largest is kept."""
     return code <= MEAN_FULL
 
 
 @inlined
 def linkage_weight(rule, weight, count, pairs):
-    """W, where `pairs` is the number of node pairs between the two clusters."""
+    """Return W, where `pairs` is the number of node pairs between the two clusters."""
     if rule.code == MEAN_ALL:
         return weight / pairs
     if rule.code == MEAN_PRESENT:

@@ -1,31 +1,29 @@
-"""What a run is and how far it got: a header, then one manifest a step, each naming its parent.
+"""The journal of a run: a header, then one manifest per step, each naming its parent.
 
     rac.json                    the header: format, settings, input
     manifests/00003.json        step 3: its files with their digests, its records, the digest of its parent
     rounds/00003-1f0c/...       the shards that step 3 wrote
-    merges/00003-1f0c-00000...  its merges, which stay
+    merges/00003-1f0c-00000...  its merges, which are kept
 
-A manifest is created exclusively, after all it names: that file is the commit.
+A manifest is created exclusively, after all the files it names: creating it is the commit.
 """
 
 from __future__ import annotations
 
-import json
-import uuid
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field, replace
 from hashlib import sha256
 from typing import Any
 
-from dask_rac.config import RoundRecord, Settings
-from dask_rac.errors import DamagedStoreError, StoreError
-from dask_rac.store.arrays import check_array, check_group
-from dask_rac.store.files import FileRecord, Folder
-from dask_rac.store.tables import TableRecord, check_table
+from dask_rac.base.events import RoundRecord
+from dask_rac.base.names import HEADER, MANIFESTS, RECORD, manifest_name
+from dask_rac.files.arrays import check_array, check_group
+from dask_rac.files.folder import FileRecord, Folder
+from dask_rac.files.tables import TableRecord, check_table
+from dask_rac.store.header import encode, sound_fields
 
-FORMAT = 1
-HEADER = "rac.json"
-STEPS = "manifests"
+UNUSED: dict[str, Any] = {"component": "", "tree": []}
+"""Keys that every state of format 1 has, used or not: they are the forest engine's own."""
 
 
 @dataclass(frozen=True)
@@ -47,147 +45,112 @@ class ShardRecord:
 
 @dataclass(frozen=True)
 class State:
-    """The clusters between two rounds, in shards."""
+    """The clusters between two steps, in shards: what the next step begins with."""
 
     round: int
-    """Rounds done."""
+    """Rounds completed."""
     clusters: int
-    entries: int
     shards: tuple[ShardRecord, ...]
-    component: str = ""
-    """For single linkage, the group that has the component of each node, once there are some."""
-    tree: tuple[str, ...] = ()
-    """For single linkage, the groups that have the edges of the spanning forest found so far."""
     files: tuple[FileRecord, ...] = ()
-    """Of these groups."""
+    """Arrays of groups that are not shards."""
+    own: Mapping[str, Any] = field(default_factory=dict)
+    """What only its engine understands, as JSON has it."""
+    engine: str = ""
+    """Name of the engine that continues from here, where it is not that of the header; only then it is written."""
+
+    @property
+    def entries(self) -> int:
+        """Entries of all shards."""
+        return sum(shard.entries for shard in self.shards)
+
+    @property
+    def arrays(self) -> tuple[FileRecord, ...]:
+        """All its arrays."""
+        return (*(file for shard in self.shards for file in shard.files), *self.files)
+
+    @property
+    def groups(self) -> set[str]:
+        """The groups that its arrays are in."""
+        return {file.name.rpartition("/")[0] for file in self.arrays}
 
     @property
     def bytes(self) -> int:
         """Size on disk."""
-        return sum(shard.bytes for shard in self.shards) + sum(file.bytes for file in self.files)
+        return sum(file.bytes for file in self.arrays)
 
-
-@dataclass(frozen=True)
-class Header:
-    """What a run computes, and from what."""
-
-    settings: Settings
-    source: str | None
-    """Path of the edges, if they are on disk."""
-    fingerprint: str
-    """What tells the edges from any others."""
-    weights: str
-    """dtype of the weights as they are given."""
-    n_nodes: int | None
-    shards: int | None
-    """As asked for."""
-    versions: dict[str, str]
-    format: int = FORMAT
+    def fields(self) -> dict[str, Any]:
+        """What is written."""
+        fields = {
+            "round": self.round,
+            "clusters": self.clusters,
+            "entries": self.entries,
+            "shards": [asdict(shard) for shard in self.shards],
+            "files": [asdict(file) for file in self.files],
+        }
+        return UNUSED | fields | dict(self.own) | ({"engine": self.engine} if self.engine else {})
 
 
 @dataclass(frozen=True)
 class Facts:
-    """What reading the edges has shown."""
+    """What was found out when the edges were read."""
 
     nodes: int
     edges: int
-    """Each once."""
+    """Each edge counted once."""
     input_bytes: int
     least: float
     largest: float
     loops: int
     repeats: int
-    """Rows that name an edge once more."""
+    """Rows that repeat an edge."""
 
 
 @dataclass(frozen=True)
 class Manifest:
-    """One step: reading the edges, a round, or all that was left."""
+    """One step: reading the edges, one round, or all remaining rounds."""
 
     step: int
     parent: str
-    """Digest of the manifest before, or of the header."""
+    """Digest of the previous manifest, or of the header."""
     facts: Facts
     state: State | None
-    """None when all is done."""
+    """None once the run is complete."""
     merges: tuple[TableRecord, ...]
     records: tuple[RoundRecord, ...]
     peak_disk: int
-    """The most bytes that the store has held so far."""
+    """The largest size of the store so far, in bytes."""
     seconds: float
-    """Since the run began, pauses apart."""
+    """Seconds since the run began, without pauses."""
     phases: dict[str, float] = field(default_factory=dict)
-    """Seconds of each phase of its tasks, over all of them."""
+    """Seconds of each phase, summed over its tasks."""
     traffic: dict[str, int] = field(default_factory=dict)
-    """Bytes that its tasks read and wrote."""
-
-
-def write_header(folder: Folder, header: Header) -> bool:
-    """Begin a store; says whether it was not there."""
-    if not folder.create(HEADER, _encode(header)):
-        return False
-    if not folder.local and folder.create(HEADER, _encode(header)):
-        folder.remove(HEADER)
-        raise StoreError(
-            f"{folder.url}: its server writes over what is there though asked not to (If-None-Match), so that two runs "
-            "could both take it for theirs: use a server that honours conditional writes, or a folder"
-        )
-    return True
-
-
-def read_header(folder: Folder) -> Header:
-    """What the run of a store computes."""
-    try:
-        data = folder.read(HEADER)
-    except (FileNotFoundError, NotADirectoryError):
-        there = f"is no store of dask_rac: it has no {HEADER}" if folder.exists() else "does not exist"
-        raise StoreError(f"{folder.url} {there}; give the folder of a run") from None
-    try:
-        fields = json.loads(data)
-        found = fields["format"]
-    except (ValueError, LookupError, TypeError):
-        raise DamagedStoreError(_no_header(folder)) from None
-    if found != FORMAT:
-        raise StoreError(
-            f"{folder.url} has format {found}, this dask_rac reads {FORMAT}: use the version that wrote it, or start "
-            "anew in another folder"
-        )
-    try:
-        fields = _sound(data)
-        return Header(**fields | {"settings": Settings(**fields["settings"])})
-    except (ValueError, LookupError, TypeError):
-        raise DamagedStoreError(_no_header(folder)) from None
-
-
-def _no_header(folder: Folder) -> str:
-    """What to say of a header that is not what was written."""
-    return f"{folder.at(HEADER)} is damaged: start the run anew in another folder"
+    """Bytes read and written by its tasks."""
 
 
 def commit(folder: Folder, manifest: Manifest) -> bool:
-    """Make a step count; says whether nobody else has done so."""
-    return folder.create(_step_name(manifest.step), _encode(manifest))
+    """Commit a step; return False if another run has already committed it."""
+    return folder.create(manifest_name(manifest.step), encode(_fields(manifest)))
 
 
 def withdraw(folder: Folder, step: int) -> None:
-    """Take back this step and all after it, which do not hold."""
+    """Take back this step and all later ones, which are not valid."""
     for name in _manifests(folder):
-        if f"{STEPS}/{name}" >= _step_name(step):
-            folder.remove(f"{STEPS}/{name}")
+        if f"{MANIFESTS}/{name}" >= manifest_name(step):
+            folder.remove(f"{MANIFESTS}/{name}")
 
 
 def parent_digest(folder: Folder, step: int) -> str:
-    """What the manifest of a step calls its parent."""
-    return sha256(folder.read(_step_name(step - 1) if step else HEADER)).hexdigest()
+    """Return the digest of a step's parent."""
+    return sha256(folder.read(manifest_name(step - 1) if step else HEADER)).hexdigest()
 
 
 def read_chain(folder: Folder) -> list[Manifest]:
-    """The manifests from the first to the newest that follows from the header; what comes after it does not count."""
+    """Return the manifests that form an unbroken chain from the header; later ones do not count."""
     chain: list[Manifest] = []
     parent = ""
     while True:
         try:
-            data = folder.read(_step_name(len(chain)))
+            data = folder.read(manifest_name(len(chain)))
             manifest = _decode(data)
             parent = parent or parent_digest(folder, 0)
         except (FileNotFoundError, NotADirectoryError, ValueError, TypeError, LookupError):
@@ -199,84 +162,63 @@ def read_chain(folder: Folder) -> list[Manifest]:
 
 
 def count_manifests(folder: Folder) -> int:
-    """Manifests that are there, whether they hold or not."""
+    """Count the manifests in a store, valid or not."""
     return len(_manifests(folder))
 
 
 def _manifests(folder: Folder) -> list[str]:
-    """Names of the manifests that are there."""
-    return [name for name in folder.names(STEPS) if name.endswith(".json")]
+    """Return the names of all manifests in a store."""
+    return [name for name in folder.names(MANIFESTS) if name.endswith(RECORD)]
 
 
 def check_files(folder: Folder, manifest: Manifest) -> None:
-    """Raise unless the files of a step are what it wrote."""
+    """Raise unless the files of a step are exactly what it wrote."""
     for table in manifest.merges:
         check_table(folder, table)
-    for group in sorted({file.name.rpartition("/")[0] for file in _arrays(manifest)}):
-        check_group(folder, group)
-    for file in _arrays(manifest):
-        check_array(folder, file)
+    if manifest.state is not None:
+        for group in sorted(manifest.state.groups):
+            check_group(folder, group)
+        for file in manifest.state.arrays:
+            check_array(folder, file)
 
 
 def file_names(manifest: Manifest) -> Iterator[str]:
-    """The files of a step that have to be on disk when it counts."""
+    """Yield the files of a step, which must be on disk before it is committed."""
     for table in manifest.merges:
         yield table.name
-    for file in _arrays(manifest):
+    for file in manifest.state.arrays if manifest.state else ():
         yield f"{file.name}/zarr.json"
         yield f"{file.name}/0"
 
 
-def _arrays(manifest: Manifest) -> Iterator[FileRecord]:
-    """The arrays of a step's state."""
-    if manifest.state is not None:
-        for shard in manifest.state.shards:
-            yield from shard.files
-        yield from manifest.state.files
-
-
-def _step_name(step: int) -> str:
-    """The file of a manifest."""
-    return f"{STEPS}/{step:05d}.json"
-
-
-def _encode(record: Header | Manifest) -> bytes:
-    """As JSON, unlike any other, with a digest of itself."""
-    fields = asdict(record) | {"written": uuid.uuid4().hex}
-    return json.dumps(fields | {"sha256": _own_digest(fields)}, indent=1).encode()
-
-
-def _own_digest(fields: dict[str, Any]) -> str:
-    """The digest of a record, whatever the order and the spacing of its fields."""
-    return sha256(json.dumps(fields, sort_keys=True).encode()).hexdigest()
-
-
-def _sound(data: bytes) -> dict[str, Any]:
-    """The fields of a record; ValueError unless they are what was written."""
-    fields: dict[str, Any] = json.loads(data)
-    if fields.pop("sha256") != _own_digest(fields):
-        raise ValueError("the digest does not fit")
-    fields.pop("written", None)
-    return fields
+def _fields(manifest: Manifest) -> dict[str, Any]:
+    """What is written of a step."""
+    return asdict(replace(manifest, state=None)) | {"state": manifest.state.fields() if manifest.state else None}
 
 
 def _decode(data: bytes) -> Manifest:
-    """From JSON."""
-    fields = _sound(data)
-    state = fields["state"]
-    if state is not None:
-        shards = tuple(
-            ShardRecord(**shard | {"files": tuple(FileRecord(**file) for file in shard["files"])})
-            for shard in state["shards"]
-        )
-        files = tuple(FileRecord(**file) for file in state["files"])
-        state = State(**state | {"shards": shards, "tree": tuple(state["tree"]), "files": files})
+    """A step as it was written."""
+    fields = sound_fields(data)
     return Manifest(
         **fields
         | {
             "facts": Facts(**fields["facts"]),
-            "state": state,
+            "state": None if fields["state"] is None else _decode_state(fields["state"]),
             "merges": tuple(TableRecord(**table) for table in fields["merges"]),
             "records": tuple(RoundRecord(**record) for record in fields["records"]),
         }
     )
+
+
+def _decode_state(fields: dict[str, Any]) -> State:
+    """A state as it was written; keys that are not every engine's are its engine's own."""
+    shards = tuple(
+        ShardRecord(**shard | {"files": tuple(FileRecord(**file) for file in shard["files"])})
+        for shard in fields.pop("shards")
+    )
+    files = tuple(FileRecord(**file) for file in fields.pop("files"))
+    known = {name: fields.pop(name) for name in ("round", "clusters", "engine") if name in fields}
+    state = State(**known, shards=shards, files=files)
+    if fields.pop("entries") != state.entries:
+        raise ValueError("the entries of the shards do not add up")
+    return replace(state, own={name: value for name, value in fields.items() if UNUSED.get(name) != value})

@@ -1,0 +1,75 @@
+"""Errors that users can act on."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dask_rac.base.public import public
+
+Where = Callable[[int], str]
+"""Describes where a row of the input is."""
+
+
+@public
+class InputError(ValueError):
+    """Raised for invalid input or parameters. The message states where and what to do."""
+
+
+def refuse_rows(
+    bad: NDArray[np.bool_], column: str, what: str, remedy: str, where: Where, values: NDArray[Any] | None = None
+) -> None:
+    """Raise if any row of a column is bad; the message has the first such row and their number."""
+    count = int(np.count_nonzero(bad))
+    if count:
+        first = int(bad.argmax())
+        rows = "" if count == 1 else f"{count} rows, first "
+        value = "" if values is None else f" ({values[first]})"
+        raise InputError(f"column {column!r} is {what} in {rows}{where(first)}{value}: {remedy}")
+
+
+def refuse_nulls(bad: NDArray[np.bool_], column: str, where: Where) -> None:
+    """Raise if any row of a column is null."""
+    refuse_rows(bad, column, "null", "drop or fill them", where)
+
+
+def plain_row(row: int) -> str:
+    """Describe a row of input that has no files."""
+    return f"row {row}"
+
+
+@public
+class StoreError(RuntimeError):
+    """Raised if a store cannot be used as it is. The message states what to do."""
+
+
+@public
+class DamagedStoreError(StoreError):
+    """Raised if a file of a store is missing or has changed since it was written."""
+
+
+@public
+class StoreInUseError(StoreError):
+    """Raised if another run is working on the store."""
+
+
+@public
+class ResourceError(RuntimeError):
+    """Raised if memory, disk or workers do not suffice. The message states which setting would."""
+
+
+class StoppedError(ResourceError):
+    """Raised if a run that can be resumed has run out of disk, memory or workers."""
+
+
+@public
+class AuditError(RuntimeError):
+    """Raised if a result does not follow from its edges. The attribute `report` holds the details."""
+
+    def __init__(self, report: Any) -> None:
+        super().__init__(str(report))
+        self.report = report
+
+    def __reduce__(self) -> tuple[type, tuple[Any]]:
+        return AuditError, (self.report,)

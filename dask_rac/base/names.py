@@ -1,0 +1,125 @@
+"""Every name on disk: of stores, graphs, outputs and recipes.
+
+Numbers in names have leading zeros, so that names sort by them. What a task writes ends in a few random characters: a
+task that runs twice writes to two places, and the manifest names the one that counts.
+"""
+
+from __future__ import annotations
+
+import uuid
+
+# Anywhere
+
+UNFINISHED = ".new"  # suffix of a file that is still being written
+PARTIAL = ".partial"  # suffix of a folder that is still being written, on a local disk
+INCOMPLETE = "_incomplete"  # is in a folder on an object store until all its files are there
+LOCK = "lock"  # held by the process that works on a local folder
+RECORD = ".json"  # suffix of records
+
+
+def unique(name: str) -> str:
+    """Return a name that no other task, attempt or process uses."""
+    return f"{name}-{uuid.uuid4().hex[:8]}"
+
+
+# Stores
+
+HEADER = "rac.json"  # what a run computes, and from what
+MANIFESTS = "manifests"  # one file for each step: the file is the commit
+ROUNDS = "rounds"  # one folder for each attempt at a step: states, and what goes between tasks
+MERGES = "merges"  # Parquet files, which stay
+TREE = "tree"  # edges of the spanning forest of single linkage
+STATISTICS = "statistics"  # what each round did, for others to look at
+INPUT = "input"  # the folder for the partitions of a Dask DataFrame, until they are read
+
+STORE_FOLDERS = (MANIFESTS, ROUNDS, MERGES, STATISTICS, TREE, INPUT)
+"""Folders of a store, in which anything that no manifest names is deleted."""
+
+ROUTED = "routed"  # edges of the input, by pair of shards
+COMPONENT = "component"  # the component of each node, in single linkage
+TALLY = "tally"  # what a part of an audit has added up
+WANTED = "wanted"  # is in the folder of an audit as long as a process waits for its tallies
+
+
+def step_name(step: int) -> str:
+    """Return what the names of all that a step writes begin with."""
+    return f"{step:05d}"
+
+
+def manifest_name(step: int) -> str:
+    """Return the file that commits a step."""
+    return f"{MANIFESTS}/{step_name(step)}{RECORD}"
+
+
+def statistics_name(round_: int) -> str:
+    """Return the file with the record of a round."""
+    return f"{STATISTICS}/{round_:05d}{RECORD}"
+
+
+def attempt_name(step: int) -> str:
+    """Return a name for an attempt at a step."""
+    return unique(step_name(step))
+
+
+def attempt_folder(attempt: str) -> str:
+    """Return the folder for what an attempt writes."""
+    return f"{ROUNDS}/{attempt}"
+
+
+def merges_name(attempt: str, number: int) -> str:
+    """Return a file for some merges of an attempt."""
+    return f"{unique(f'{MERGES}/{attempt}-{number:05d}')}.parquet"
+
+
+def tree_name(attempt: str) -> str:
+    """Return a group for the edges of the spanning forest that an attempt finds; it outlives their round."""
+    return unique(f"{TREE}/{attempt}/tree")
+
+
+def shard_name(number: int) -> str:
+    """Return the group of a shard, in the folder of its attempt."""
+    return f"shard-{number:05d}"
+
+
+def moved_name(group: int, number: int) -> str:
+    """Return the group of the rows that a shard sends to a group of others, in the folder of the attempt."""
+    return f"moved-{group}-{number:05d}"
+
+
+def candidates_name(number: int) -> str:
+    """Return the group of the edges that a shard proposes, in the folder of the attempt."""
+    return f"candidates-{number:05d}"
+
+
+def partition_name(number: int) -> str:
+    """Return the file of a partition of a Dask DataFrame."""
+    return f"{INPUT}/partition-{number:05d}.parquet"
+
+
+# Files of edges
+
+PARQUET_ENDINGS = (".parquet", ".parq", ".pq")
+NODES_KEY = b"dask_rac.nodes"  # the number of nodes, in the metadata of Parquet files
+WEIGHTS_KEY = b"dask_rac.weights"  # distance or similarity, likewise
+
+
+def part_name(number: int, digits: int = 5) -> str:
+    """Return a file of edges in a folder."""
+    return f"part-{number:0{digits}}.parquet"
+
+
+# Graphs of vectors: beside the files of edges
+
+GRAPH_FACTS = "_graph.json"  # what is known of the finished graph
+WORK = "work"  # what tasks leave for each other, until the graph is finished
+GRAPH_HEADER = f"{WORK}/header.json"  # the vectors and the requested graph
+
+# Recipes
+
+
+BEFORE = ".before"  # suffix of the old output while it is made again
+
+
+def step_record_name(step: str) -> str:
+    """Return the file that records what a step of a recipe did."""
+    return f"steps/{step}{RECORD}"

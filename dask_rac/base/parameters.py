@@ -1,0 +1,49 @@
+"""The parameters of a clustering and of graphs of vectors: their names, defaults and words.
+
+Plain data, which the command line reads without numpy. Signatures of public functions repeat it, because people read
+them; a test compares the two.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, NamedTuple, get_args
+
+Linkage = Literal["single", "complete", "average"]
+Weights = Literal["distance", "similarity"]
+Missing = Literal["ignore", "infinite"] | float
+Duplicates = Literal["error", "min", "max", "mean"]
+
+
+class Parameter(NamedTuple):
+    """A parameter that users may give."""
+
+    default: Any = None
+    """None if there is none, or if it depends on other parameters."""
+    words: tuple[str, ...] = ()
+    """The words it may be, if it is not just a number."""
+
+
+SETTINGS = {
+    "linkage": Parameter("average", get_args(Linkage)),
+    "missing": Parameter(None, ("ignore", "infinite")),
+    "weights": Parameter("distance", get_args(Weights)),
+    "max_height": Parameter(),
+    "duplicates": Parameter("error", get_args(Duplicates)),
+    "finisher": Parameter(True),
+}
+"""What determines the result of a clustering, in the order in which it is checked."""
+
+METRIC = Parameter("euclidean", ("euclidean", "sqeuclidean", "cosine", "inner_product", "manhattan"))
+"""How vectors are compared, in every kind of graph."""
+
+GRAPHS: dict[str, dict[str, Parameter]] = {
+    "knn": {
+        "k": Parameter(15),
+        "mode": Parameter("union", ("union", "mutual")),
+        "method": Parameter("exact", ("exact", "approximate")),
+        "seed": Parameter(0),
+    },
+    "eps": {"eps": Parameter()},
+    "complete": {},
+}
+"""The kinds of graphs of vectors, and the parameters of each besides the metric."""

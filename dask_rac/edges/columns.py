@@ -1,0 +1,128 @@
+"""Columns of numbers in the files that people have: delimited text, and Parquet with any column names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from os import PathLike, fspath
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from dask_rac.base.errors import InputError, Where, refuse_nulls
+from dask_rac.base.names import PARQUET_ENDINGS
+from dask_rac.edges.text import TEXT_ENDINGS, Arrays, Column, TextLayout, TextLimits, read_text
+from dask_rac.files.listing import list_files
+from dask_rac.files.urls import locate
+
+BATCH_ROWS = 2**18
+BUFFER = 2**20  # bytes requested at a time, per column
+
+
+@dataclass(frozen=True)
+class ColumnSource:
+    """Files of one input, all text or all Parquet."""
+
+    name: str
+    filesystem: Any
+    files: tuple[str, ...]
+    layout: TextLayout
+    rows: int | None
+    """Rows in all files, if they state it."""
+    single: bool
+    """Whether all weights are float32."""
+    limits: TextLimits = field(default_factory=TextLimits)
+    """How text is read."""
+
+    def read(self) -> Iterator[tuple[Arrays, Where]]:
+        """Yield the columns, many rows at a time, with a function that locates a row."""
+        for file in self.files:
+            if file.endswith(PARQUET_ENDINGS):
+                yield from _read_parquet(self.filesystem, file, self.layout.columns)
+            else:
+                yield from read_text(self.filesystem, file, self.layout, self.limits)
+
+
+def open_columns(path: str | PathLike[str], layout: TextLayout) -> ColumnSource:
+    """Open the files at a path; the columns of Parquet files are checked."""
+    name = fspath(path)
+    if not name:
+        raise InputError("edges='' is not a path: give the path of a file or folder of edges")
+    filesystem, _ = locate(name)
+    _, paths = list_files(name, "give the path of a file or folder of edges")
+    known = (*PARQUET_ENDINGS, *TEXT_ENDINGS)
+    files = tuple(sorted(file for file in paths if file.endswith(known)))
+    parquet = [file for file in files if file.endswith(PARQUET_ENDINGS)]
+    if not files:
+        raise InputError(f"{name} is not an edge list and holds none: file names must end in {', '.join(known)}")
+    if not parquet:
+        return ColumnSource(name, filesystem, files, layout, None, False)
+    if len(parquet) < len(files):
+        text = next(file for file in files if file not in parquet)
+        raise InputError(f"{name} holds both Parquet ({parquet[0]}) and text ({text}): convert one after the other")
+    facts = [_parquet_facts(filesystem, file, layout.columns) for file in files]
+    return ColumnSource(
+        name, filesystem, files, layout, sum(rows for rows, _ in facts), all(single for _, single in facts)
+    )
+
+
+def _parquet_facts(filesystem: Any, path: str, columns: tuple[Column, ...]) -> tuple[int, bool]:
+    """Return the rows of a file, and whether its weights are float32."""
+    try:
+        with filesystem.open(path, "rb") as file:
+            parquet = pq.ParquetFile(file)
+            rows, schema = parquet.metadata.num_rows, parquet.schema_arrow
+    except (pa.ArrowException, OSError) as error:
+        raise InputError(f"{path} cannot be read as Parquet: {error}; write it again") from error
+    kinds = [schema.field(_named(column, schema, path)).type for column in columns]
+    for column, kind in zip(columns, kinds, strict=True):
+        if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_null(kind)):
+            raise InputError(f"column {column!r} of {path} is {kind}, not a number: cast it first")
+    return rows, len(kinds) == 3 and pa.types.is_float32(kinds[2])
+
+
+def _named(column: Column, schema: pa.Schema, path: str) -> str:
+    """Return the name of a column."""
+    names = schema.names
+    if isinstance(column, int) and column < len(names):
+        column = names[column]
+    if not isinstance(column, str) or names.count(column) != 1:
+        count = f"{names.count(column)} columns" if column in names else "no column"
+        raise InputError(
+            f"{path} has {count} {column!r}: it has {', '.join(names)}; choose with columns=, where None in place of "
+            "the weight gives all edges the weight 1"
+        )
+    return column
+
+
+def _read_parquet(filesystem: Any, path: str, columns: tuple[Column, ...]) -> Iterator[tuple[Arrays, Where]]:
+    """Yield the columns of a Parquet file, many rows at a time."""
+    first = 0
+    with filesystem.open(path, "rb") as file:
+        # With pre-buffering, the whole file would be in memory.
+        parquet = pq.ParquetFile(file, pre_buffer=False, buffer_size=BUFFER, page_checksum_verification=True)
+        names = [_named(column, parquet.schema_arrow, path) for column in columns]
+        batches = parquet.iter_batches(BATCH_ROWS, columns=names, use_threads=False)
+        while True:
+            try:
+                batch = next(batches, None)
+            except (pa.ArrowException, OSError) as error:
+                raise InputError(f"{path} cannot be read from row {first} on: {error}; write it again") from error
+            if batch is None:
+                return
+
+            def where(row: int, first: int = first) -> str:
+                return f"row {first + row} of {path}"
+
+            yield _filled_columns(batch, names, where), where
+            first += len(batch)
+
+
+def _filled_columns(batch: pa.RecordBatch, names: list[str], where: Where) -> Arrays:
+    """Return columns as arrays; raise if there is a null."""
+    columns = [batch.column(name) for name in names]
+    for name, column in zip(names, columns, strict=True):
+        if column.null_count:
+            refuse_nulls(column.is_null().to_numpy(zero_copy_only=False), name, where)
+    return [column.to_numpy(zero_copy_only=False) for column in columns]

@@ -1,0 +1,90 @@
+"""Edge lists as people have them to Parquet."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import chain, count, islice
+from os import PathLike
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dask_rac.base.errors import InputError, Where, refuse_nulls, refuse_rows
+from dask_rac.base.events import Event, Listener
+from dask_rac.base.names import part_name
+from dask_rac.base.settings import EDGE_COLUMNS
+from dask_rac.edges.checks import checked_ids
+from dask_rac.edges.columns import ColumnSource
+from dask_rac.edges.writing import FileSizes, new_folder, row_groups
+
+Columns = Sequence[NDArray[Any]]
+
+
+class WideIdsError(Exception):
+    """An id needs more than 32 bits."""
+
+
+def convert(source: ColumnSource, store: str | PathLike[str], report: Listener, sizes: FileSizes | None = None) -> None:
+    """Write all edges to a new folder, and from the start again if an id needs more than 32 bits."""
+    sizes = sizes or FileSizes()
+    try:
+        _write(source, store, np.dtype(np.int32), report, sizes)
+    except WideIdsError:
+        _write(source, store, np.dtype(np.int64), report, sizes)
+
+
+def _write(
+    source: ColumnSource, store: str | PathLike[str], ids: np.dtype[Any], report: Listener, sizes: FileSizes
+) -> None:
+    """Write all edges, several row groups per file."""
+    weight = np.dtype(np.float32 if source.single else np.float64)
+    size = (source.rows or 0) * (2 * ids.itemsize + weight.itemsize)
+    groups = row_groups(_edges(source, ids, report), (ids, ids, weight), sizes.group_edges)
+    with new_folder(store, size) as folder:
+        for file in count():
+            first = next(groups, None)
+            if first is None:
+                break
+            folder.write(part_name(file), chain((first,), islice(groups, sizes.file_groups - 1)))
+        if not file:
+            raise InputError(
+                f"{source.name} holds no edges, so there is nothing to cluster: check that it is the right path"
+            )
+
+
+def _edges(source: ColumnSource, ids: np.dtype[Any], report: Listener) -> Iterator[Columns]:
+    """Read edges and check them."""
+    most = np.iinfo(ids).max
+    names = [str(name) for name in source.layout.columns]
+    rows = 0
+    for columns, where in source.read():
+        rows += len(columns[0])
+        report(Event("load", done=rows))
+        ends = [_checked_ends(column, name, where) for column, name in zip(columns[:2], names, strict=False)]
+        if any(len(column) and column.max() > most for column in ends):
+            raise WideIdsError
+        if len(columns) == len(EDGE_COLUMNS):
+            _check_weights(columns[2], names[2], where)
+            yield *ends, columns[2]
+        else:
+            yield *ends, np.broadcast_to(1.0, len(ends[0]))
+
+
+def _checked_ends(column: NDArray[Any], name: str, where: Where) -> NDArray[np.integer]:
+    """Return a column of ids as integers."""
+    if column.dtype.kind == "f":  # also integers that did not fit in 64 bits
+        refuse_rows(column >= 2.0**53, name, "too large", "number the nodes 0, 1, 2, ...", where, column)
+    return checked_ids(column, name, None, where)
+
+
+def _check_weights(weight: NDArray[Any], name: str, where: Where) -> None:
+    """Raise unless all weights are finite and 0 or more."""
+    if len(weight) and not (weight.min() >= 0 and weight.max() < np.inf):
+        refuse_nulls(np.isnan(weight), name, where)
+        refuse_rows(
+            np.isinf(weight), name, "infinite", "drop these edges: pairs without an edge are missing", where, weight
+        )
+        refuse_rows(weight < 0, name, "negative", "weights are 0 or more", where, weight)
+    if weight.dtype.kind in "iu":
+        refuse_rows(weight > 2**53, name, "too large for a float", "scale the weights down", where, weight)

@@ -1,0 +1,86 @@
+"""Edges as users have them in memory: tables, frames, arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from dask_rac.base.checks import check_kind
+from dask_rac.base.errors import InputError, Where, plain_row, refuse_nulls
+from dask_rac.base.settings import EDGE_COLUMNS
+from dask_rac.edges.source import VECTORS, Columns, is_table, table_edges
+
+
+def known_nodes(edges: Any, weights: str) -> int | None:
+    """Return the number of nodes that a DataFrame states, as those built from vectors do; check its kind of weights."""
+    known = getattr(edges, "attrs", None)
+    if not isinstance(known, dict):
+        return None
+    check_kind(known.get("weights"), weights)
+    nodes = known.get("n_nodes")
+    return nodes if isinstance(nodes, int) and nodes >= 0 else None
+
+
+def read_columns(edges: Any) -> tuple[Columns, Where]:
+    """Return the three columns of any supported table."""
+    if is_table(edges):
+        return table_edges(edges)
+    if is_dask_frame(edges):
+        require_columns(edges.columns)
+        edges = edges[list(EDGE_COLUMNS)].compute()
+    if isinstance(edges, pd.DataFrame):
+        return _frame_columns(edges), plain_row
+    if isinstance(edges, tuple) and len(edges) == len(EDGE_COLUMNS) and not any(isinstance(c, tuple) for c in edges):
+        return {name: _array(column, name) for name, column in zip(EDGE_COLUMNS, edges, strict=True)}, plain_row
+    if isinstance(edges, np.ndarray) and edges.ndim == 2 and edges.shape[0] != edges.shape[1]:
+        raise InputError(f"an array of shape {edges.shape} is not a graph: if its rows are {VECTORS}")
+    kind = f"{type(edges).__module__}.{type(edges).__qualname__}".removeprefix("builtins.")
+    raise InputError(
+        f"edges cannot be a {kind}: give a scipy sparse matrix, a pandas or Dask DataFrame or Arrow table with columns "
+        "source, target, weight, a tuple of those three arrays, or the path of a Parquet file or folder; other tables "
+        "usually have a to_arrow() method"
+    )
+
+
+def is_dask_frame(edges: Any) -> bool:
+    """Whether this is a Dask DataFrame; the class is checked because a Delayed claims to have any attribute."""
+    return hasattr(edges, "__dask_graph__") and hasattr(type(edges), "columns")
+
+
+def _array(column: Any, name: str) -> NDArray[Any]:
+    """Return a column given as a separate array; masked values count as nulls."""
+    try:
+        array = np.asarray(column)
+    except ValueError as error:
+        raise InputError(f"column {name!r} is not one array: {error}") from error
+    if np.ma.isMaskedArray(column):
+        refuse_nulls(np.ma.getmaskarray(column), name, plain_row)
+    return array
+
+
+def _frame_columns(frame: pd.DataFrame) -> Columns:
+    """Return the three columns of a DataFrame; raise if there is a null."""
+    require_columns(frame.columns)
+    columns = {}
+    for name in EDGE_COLUMNS:
+        column = frame[name]
+        if isinstance(column, pd.DataFrame):
+            raise InputError(f"the DataFrame has {column.shape[1]} columns named {name!r}: keep one")
+        refuse_nulls(column.isna().to_numpy(), name, plain_row)
+        columns[name] = column.to_numpy()
+    return columns
+
+
+def require_columns(names: Iterable[Any]) -> None:
+    """Raise unless a DataFrame has the edge columns."""
+    present = list(names)
+    for name in EDGE_COLUMNS:
+        if name not in present:
+            raise InputError(
+                f"the DataFrame has no column {name!r}: it needs {', '.join(EDGE_COLUMNS)} and has "
+                f"{', '.join(map(str, present))}"
+            )

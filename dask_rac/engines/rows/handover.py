@@ -1,0 +1,113 @@
+"""The handover: what is left of a run fits in memory and is done there, by rounds and the finisher, in one task."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dask_rac.base.events import RoundRecord
+from dask_rac.base.spans import batches, starts_of
+from dask_rac.engines.linkage import needs_counts, rule_of
+from dask_rac.engines.rows.in_memory import Start, merge_rounds
+from dask_rac.engines.rows.packing import entry_columns, load_column, write_round
+from dask_rac.engines.rows.receipts import Job
+from dask_rac.engines.rows.state import Shard, Space
+from dask_rac.files.arrays import read_array
+from dask_rac.files.tables import TableRecord
+from dask_rac.kernels.arrays import Merges, Rows, part
+from dask_rac.kernels.rows import ingest
+from dask_rac.kernels.tree.merges import raise_heights
+from dask_rac.store.manifest import State
+from dask_rac.store.statistics import reporting
+from dask_rac.tasks import scratch
+from dask_rac.tasks.cache import forget_state
+from dask_rac.tasks.team import Team
+
+
+@dataclass(frozen=True)
+class Rest:
+    """What the last step did."""
+
+    merges: tuple[TableRecord, ...]
+    records: tuple[RoundRecord, ...]
+
+
+def finish_rest(job: Job, state: State, merged: int, pays: bool, finisher_edges: int, threads: int) -> Rest:
+    """Merge what is left of a state, in the memory of this process."""
+    forget_state()
+    scratch.end_tasks()
+    with Team(threads) as team, reporting(job.store, job.attempt) as report:
+        rule = rule_of(job.settings)._replace(scale=job.rule(state.round).scale)
+        rows, top = _load(job, state)
+        space = Space(rows, ("neighbour", "weight", "tie", "edges"), needs_counts(rule))
+        clusters = space.clusters(state.clusters)
+        _load_clusters(job, state, clusters)
+        start = Start(Shard(rows, clusters), space, rule, state.round, merged, job.nodes, pays, finisher_edges)
+        ids = clusters.ids.copy()
+        found = merge_rounds(start, job.settings, team, report, job.limits)
+    tops = np.full(job.nodes, -np.inf)
+    tops[ids] = top
+    raise_heights(found.merges.left, found.merges.right, found.merges.height, tops)
+    return Rest(_write_parts(job, found.merges, found.round), tuple(found.records))
+
+
+def _write_parts(job: Job, merges: Merges, rounds: NDArray[np.int32]) -> tuple[TableRecord, ...]:
+    """Write merges in files of bounded size."""
+    return tuple(
+        write_round(job, number, part(merges, first, last), rounds[first:last])
+        for number, (first, last) in enumerate(batches(0, len(rounds), job.limits.part_merges))
+    )
+
+
+def _load(job: Job, state: State) -> tuple[Rows, NDArray[np.float64]]:
+    """Return all rows of a state, and the height of each cluster's last merge."""
+    length = _column(job, state, "length", np.dtype(job.ids))
+    starts = starts_of(length)
+    columns: dict[str, NDArray[Any]] = {
+        name: np.empty(state.entries, np.float64 if name == "weight" else kind)
+        for name, kind in job.columns(state.round).items()
+    }
+    at = 0
+    for shard in state.shards:
+        for name, column in columns.items():
+            out = column[at : at + shard.entries]
+            if name == "weight" and not state.round:
+                out[:] = read_array(job.store, f"{shard.name}/weight")
+            else:
+                load_column(job.store, shard.name, name, entry_columns(shard), (0, shard.entries), out)
+        at += shard.entries
+    tie = columns.get("tie")
+    rows = Rows(
+        starts[:-1].copy(),
+        starts[1:].copy(),
+        columns["neighbour"],
+        columns["weight"],
+        columns.get("edges", np.empty(0, job.counts)),
+        np.empty(state.entries, np.uint16) if tie is None else tie,
+    )
+    if tie is None:
+        ingest.fill_ties(rows, np.arange(state.clusters, dtype=job.ids))
+        return rows, np.full(state.clusters, -np.inf)
+    return rows, _column(job, state, "top", np.dtype(np.float64))
+
+
+def _load_clusters(job: Job, state: State, clusters: Any) -> None:
+    """Fill in the clusters of a state."""
+    for name in ("nearest", "height"):
+        _column(job, state, name, getattr(clusters, name).dtype, getattr(clusters, name))
+    if state.round:
+        for name in ("ids", "size"):
+            _column(job, state, name, np.dtype(job.ids), getattr(clusters, name))
+    else:
+        clusters.ids[:], clusters.size[:] = np.arange(state.clusters), 1
+
+
+def _column(job: Job, state: State, name: str, kind: np.dtype[Any], out: NDArray[Any] | None = None) -> NDArray[Any]:
+    """Read a column of all clusters of a state."""
+    column = np.empty(state.clusters, kind) if out is None else out
+    for shard in state.shards:
+        read_array(job.store, f"{shard.name}/{name}", out=column[shard.first : shard.first + shard.clusters])
+    return column

@@ -1,0 +1,89 @@
+"""Rounds of reciprocal pairs in memory, the finisher where rounds stop paying."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from time import perf_counter
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dask_rac.base.events import Event, Listener, RoundRecord
+from dask_rac.base.settings import Settings
+from dask_rac.engines.contract import Limits, MergeList
+from dask_rac.engines.linkage import needs_counts, rule_of
+from dask_rac.engines.rows.load import Graph
+from dask_rac.engines.rows.round import finisher_round, reciprocal_round
+from dask_rac.engines.rows.state import Shard, Space, first_shard
+from dask_rac.kernels.arrays import Merges, Rule, empty_merges, part
+from dask_rac.tasks.team import Team
+
+
+@dataclass(frozen=True)
+class Start:
+    """Where rounds in memory begin: at single nodes, or after rounds out of core."""
+
+    shard: Shard
+    space: Space
+    rule: Rule
+    round: int = 0
+    """Rounds completed before."""
+    merged: int = 0
+    """Merges completed before."""
+    nodes: int = 0
+    """Nodes of the graph, if there are more of them than clusters."""
+    pays: bool = True
+    """Whether the last round merged enough to make another one worthwhile."""
+    finisher_edges: float = math.inf
+    """The most edges for which the finisher has room; with more, rounds continue."""
+    nearest_seconds: float = 0.0
+    """Time it took to find the first nearest."""
+
+
+def merge_nodes(graph: Graph, settings: Settings, team: Team, report: Listener, limits: Limits) -> MergeList:
+    """Average and complete linkage, from single nodes on."""
+    rule = rule_of(settings)
+    space = Space(graph.rows, graph.spare, needs_counts(rule))
+    started = perf_counter()
+    shard = first_shard(space, rule, team)
+    start = Start(shard, space, rule, nearest_seconds=perf_counter() - started)
+    return replace(merge_rounds(start, settings, team, report, limits), loops=graph.loops)
+
+
+def merge_rounds(start: Start, settings: Settings, team: Team, report: Listener, limits: Limits) -> MergeList:
+    """Run rounds of reciprocal pairs, then the finisher."""
+    shard, rule, pays = start.shard, start.rule, start.pays
+    n = len(shard.clusters.ids)
+    merges, when = merge_room(n, shard.clusters.ids.dtype)
+    records: list[RoundRecord] = []
+    merged = 0
+    while True:
+        rest = part(merges, merged, None)
+        due = settings.finisher and not pays
+        if due and shard.entries // 2 <= start.finisher_edges:
+            report(Event("finisher", start.nodes or n, start.merged + merged))
+            record = finisher_round(shard, rule, rest)
+            if not record.merges:
+                break
+        else:
+            after, record = reciprocal_round(shard, rule, start.space, team, rest)
+            if after is None:
+                break
+            shard, record = after, replace(record, deferred=due)
+        rule = rule._replace(scale=1.0)
+        number = start.round + len(records) + 1
+        record = replace(record, round=number, nearest_seconds=0.0 if records else start.nearest_seconds)
+        records.append(record)
+        when[merged : merged + record.merges] = record.round
+        merged += record.merges
+        report(Event("round", start.nodes or n, start.merged + merged, record))
+        if record.finisher:
+            break
+        pays = record.merges >= limits.hand_over * record.clusters
+    return MergeList(start.nodes or n, part(merges, None, merged), when[:merged], records)
+
+
+def merge_room(n: int, ids: np.dtype[np.signedinteger]) -> tuple[Merges, NDArray[np.int32]]:
+    """Return room for the merges of `n` nodes, and for the round of each."""
+    return empty_merges(n, ids), np.empty(n, np.int32)

@@ -1,0 +1,206 @@
+"""What tasks receive and return: a job, and receipts that state what the work cost."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dask_rac.base.ids import cluster_id_dtype
+from dask_rac.base.names import attempt_folder, unique
+from dask_rac.base.settings import Settings
+from dask_rac.base.spans import even_spans
+from dask_rac.engines.contract import Limits, Work
+from dask_rac.engines.linkage import needs_counts, rule_of
+from dask_rac.files.folder import Folder
+from dask_rac.files.tables import TableRecord
+from dask_rac.kernels.arrays import Rule
+from dask_rac.store.manifest import ShardRecord
+
+PIECE_GROUPS = 8  # groups of moved rows on disk, so that the first can be deleted before the last are read
+
+
+@dataclass(frozen=True)
+class Job:
+    """What every task of a step receives."""
+
+    url: str
+    settings: Settings
+    nodes: int
+    ids: str
+    """dtype of ids, positions and sizes."""
+    counts: str
+    """dtype of the number of edges folded into one."""
+    weights: str
+    """dtype of the weights in the input."""
+    folder: str
+    """Where this step writes its shards; the name is unique."""
+    shard_entries: int
+    """Entries that a shard may have."""
+    limits: Limits = field(default_factory=Limits)
+
+    @property
+    def store(self) -> Folder:
+        """The folder of the run."""
+        return Folder(self.url)
+
+    @property
+    def attempt(self) -> str:
+        """The unique name of this attempt at the step."""
+        return self.folder.rpartition("/")[2]
+
+    def rule(self, round_: int) -> Rule:
+        """Return how entries become W after `round_` rounds, whose weights are those of the input or folded."""
+        rule = rule_of(self.settings)
+        return rule._replace(scale=1.0) if round_ else rule
+
+    def counted(self, round_: int) -> bool:
+        """Whether a state after `round_` rounds has counts."""
+        return round_ > 0 and needs_counts(rule_of(self.settings))
+
+    def columns(self, round_: int) -> dict[str, np.dtype[Any]]:
+        """Return the columns of entries on disk; the tie of an unfolded edge follows from its nodes."""
+        kinds = {"neighbour": self.ids, "weight": "float64" if round_ else self.weights}
+        if round_:
+            kinds["tie"] = "uint16"
+        if self.counted(round_):
+            kinds["edges"] = self.counts
+        return {name: np.dtype(kind) for name, kind in kinds.items()}
+
+
+class Clock:
+    """Seconds and bytes of each phase of a task."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+        self.bytes: dict[str, int] = {}
+
+    @contextmanager
+    def phase(self, name: str) -> Iterator[None]:
+        """Time the block."""
+        started = perf_counter()
+        yield
+        self.seconds[name] = self.seconds.get(name, 0.0) + perf_counter() - started
+
+    def count(self, name: str, arrays: Sequence[NDArray[Any]]) -> None:
+        """Add the bytes read from or written to disk."""
+        self.bytes[name] = self.bytes.get(name, 0) + sum(array.nbytes for array in arrays)
+
+
+@dataclass(frozen=True)
+class Receipt:
+    """What a task did and what it cost."""
+
+    seconds: dict[str, float] = field(default_factory=dict, kw_only=True)
+    """Seconds of each phase."""
+    bytes: dict[str, int] = field(default_factory=dict, kw_only=True)
+    """Bytes read and written."""
+
+
+@dataclass(frozen=True)
+class Matched(Receipt):
+    """Counts of a shard's live clusters and merges, and what goes to each bin."""
+
+    live: int
+    merges: int
+    updates: int
+    entries: NDArray[np.int64]
+    """Entries that go to the leaders in each bin."""
+    clusters: NDArray[np.int64]
+    """Clusters in each bin that do not merge or that lead a merge."""
+
+
+@dataclass(frozen=True)
+class Borders(Receipt):
+    """Where the next state is cut."""
+
+    live: int
+    merges: int
+    updates: int
+    places: tuple[int, ...]
+    """Old position of the first leader of each new shard, then the end."""
+    bases: tuple[int, ...]
+    """New position of the first cluster of each new shard, then the end."""
+    entries: tuple[int, ...]
+    """Number of entries that each new shard is folded from."""
+
+
+@dataclass(frozen=True)
+class Moved(Receipt):
+    """Rows that a shard sends to other shards."""
+
+    names: tuple[str, ...]
+    """One name per group of new shards."""
+    columns: tuple[str, ...]
+    """Columns of entries, as stored on disk."""
+    rows: tuple[int, ...]
+    """Number of rows before those of each new shard, then the total."""
+    entries: tuple[int, ...]
+    """Number of entries before those of each new shard, then the total."""
+    disk: tuple[int, ...]
+    """Bytes of each group of new shards."""
+
+    def piece(self, number: int) -> Piece:
+        """Return the rows that go to one new shard."""
+        shards = len(self.rows) - 1
+        group, (first, _) = next((k, r) for k, r in enumerate(piece_ranges(shards)) if r[0] <= number < r[1])
+        rows = self.rows[number] - self.rows[first], self.rows[number + 1] - self.rows[first]
+        entries = self.entries[number] - self.entries[first], self.entries[number + 1] - self.entries[first]
+        return Piece(self.names[group], self.columns, rows, entries)
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A range of rows in a group on disk: in a shard, or among rows that moved."""
+
+    name: str
+    columns: tuple[str, ...]
+    """Columns of entries, as stored on disk."""
+    rows: tuple[int, int]
+    """Start and stop."""
+    entries: tuple[int, int]
+    """Start and stop."""
+
+
+@dataclass(frozen=True)
+class Folded(Receipt):
+    """A shard of the next state."""
+
+    number: int
+    shard: ShardRecord
+    later: int
+    """Entries that point to a later cluster."""
+    merges: TableRecord
+
+
+def piece_ranges(shards: int) -> list[tuple[int, int]]:
+    """Return the groups of new shards whose pieces are stored together: start and stop of each."""
+    return even_spans(shards, PIECE_GROUPS)
+
+
+def fresh_name(job: Job, name: str) -> str:
+    """Return a unique name in the step's folder."""
+    return unique(f"{job.folder}/{name}")
+
+
+PIECE_CHUNK = 8_192  # items: pieces are read in small ranges
+
+
+def new_job(work: Work, nodes: int, edges: int, shard_entries: int) -> Job:
+    """What the tasks of a step receive."""
+    return Job(
+        work.store.url,
+        work.settings,
+        nodes,
+        cluster_id_dtype(nodes).name,
+        cluster_id_dtype(max(nodes, 2 * edges)).name,
+        work.header.weights,
+        attempt_folder(work.attempt),
+        shard_entries,
+        work.limits,
+    )

@@ -1,0 +1,56 @@
+"""One round in memory: match, then fold; or the finisher, which is the last round."""
+
+from __future__ import annotations
+
+from time import perf_counter
+
+import numpy as np
+
+from dask_rac.base.events import RoundRecord
+from dask_rac.base.ids import cluster_id_dtype
+from dask_rac.engines.rows.state import Shard, Space, fold_shard, match_shard
+from dask_rac.kernels.arrays import Merges, Rule
+from dask_rac.kernels.rows.finish import finish, list_edges
+from dask_rac.tasks.team import Team
+
+
+def reciprocal_round(
+    shard: Shard, rule: Rule, space: Space, team: Team, merges: Merges
+) -> tuple[Shard | None, RoundRecord]:
+    """Merge all reciprocal pairs; return None instead of a shard if there were none."""
+    start = perf_counter()
+    space.turn()
+    matched = match_shard(shard, space, merges, team)
+    match_end = perf_counter()
+    after = fold_shard(shard, matched, rule, space, team) if matched.merges else None
+    fold_end = perf_counter()
+    record = RoundRecord(
+        clusters=int(np.count_nonzero(shard.clusters.nearest >= 0)),
+        edges=shard.entries // 2,
+        merges=matched.merges,
+        nearest_updates=matched.updates,
+        match_seconds=match_end - start,
+        fold_seconds=fold_end - match_end,
+    )
+    return after, record
+
+
+def finisher_round(shard: Shard, rule: Rule, merges: Merges) -> RoundRecord:
+    """Merge all that is left, one pair after the other."""
+    started = perf_counter()
+    room = shard.entries // 2
+    edges = (
+        np.empty((room, 4), cluster_id_dtype(max(2 * room, len(shard.clusters.ids)))),
+        np.empty((room, 3)),
+        np.empty(room, np.uint16),
+    )
+    list_edges(shard.rows, *edges)
+    size = shard.clusters.size.astype(np.int64)
+    merged = finish(shard.clusters.ids.copy(), size, edges, rule, merges)
+    return RoundRecord(
+        clusters=int(np.count_nonzero(shard.clusters.nearest >= 0)),
+        edges=room,
+        merges=merged,
+        finish_seconds=perf_counter() - started,
+        finisher=True,
+    )

@@ -1,0 +1,218 @@
+"""Average and complete linkage out of core: the edges into rows, a round, the rest in memory."""
+
+from __future__ import annotations
+
+import math
+import uuid
+from collections.abc import Sequence
+
+from dask_rac.base.errors import DamagedStoreError, StoppedError
+from dask_rac.base.events import Event, RoundRecord
+from dask_rac.base.spans import even_entries, starts_of
+from dask_rac.edges.checks import check_missing, check_total
+from dask_rac.edges.conflicts import ConflictError
+from dask_rac.edges.source import EdgeSource
+from dask_rac.engines.contract import Step, Work
+from dask_rac.engines.rows.handover import Rest, finish_rest
+from dask_rac.engines.rows.intake import Built, Routed, Scanned, intake_graph, lay_out, save_rows, scan_graph
+from dask_rac.engines.rows.load import Graph
+from dask_rac.engines.rows.receipts import Borders, Folded, Job, Matched, Moved, Receipt, new_job
+from dask_rac.engines.rows.sizes import EntrySizes, finisher_room, projected_disk, rest_fits, shard_entries, unit_rows
+from dask_rac.engines.rows.sweeper import Sweeper
+from dask_rac.engines.rows.tasks import round_graph
+from dask_rac.store.manifest import Facts, State
+from dask_rac.tasks.machine import new_team
+from dask_rac.tasks.task_graph import single_task
+
+
+def begin(given: EdgeSource | Graph, work: Work) -> Step:
+    """Read the edges into the first state."""
+    return _ingest(given, work) if isinstance(given, EdgeSource) else _save(given, work)
+
+
+def advance(state: State, work: Work) -> Step:
+    """Do one round, or all that are left if they fit in memory."""
+    return _rest(state, work) if rest_is_due(state, work) else _round(state, work)
+
+
+def facts_of(work: Work) -> Facts:
+    """What reading the edges has shown."""
+    assert work.facts is not None
+    return work.facts
+
+
+def entry_sizes(work: Work) -> EntrySizes:
+    """Bytes of what this run holds."""
+    facts = facts_of(work)
+    return EntrySizes.of(work.settings, facts.nodes, facts.edges, work.header.weights)
+
+
+def step_job(work: Work, shard_entries: int = 0) -> Job:
+    """What the tasks of this step receive."""
+    facts = facts_of(work)
+    return new_job(work, facts.nodes, facts.edges, shard_entries)
+
+
+def require_room(state: State, work: Work) -> None:
+    """Raise if the next round cannot end for lack of disk."""
+    remedy = f": make room, then resume with dask_rac.resume({work.store.url!r})"
+    work.require_disk(int(1.3 * state.bytes), "the next round", remedy, StoppedError)
+
+
+def pays(work: Work) -> bool:
+    """Whether another round would merge enough, judged by the last one."""
+    record = work.last
+    return record is None or record.merges >= work.limits.hand_over * record.clusters
+
+
+def rest_is_due(state: State, work: Work) -> bool:
+    """Whether what is left continues in memory; that depends on the data and the budget alone."""
+    fits = rest_fits(entry_sizes(work), state.clusters, state.entries, work.budget)
+    if work.settings.finisher and not pays(work):
+        return fits and state.entries // 2 <= finisher_room(work.budget)
+    if work.header.shards is None:
+        return fits
+    return fits and state.entries * work.header.shards <= 2 * facts_of(work).edges
+
+
+def _planned(work: Work, nodes: int, edges: int) -> tuple[EntrySizes, int]:
+    """Sizes, and the entries of a shard; raises if memory or disk do not suffice."""
+    sizes = EntrySizes.of(work.settings, nodes, edges, work.header.weights)
+    room = shard_entries(sizes, nodes, edges, work.budget, work.header.shards)
+    remedy = " at its peak: make room, or use another disk"
+    work.require_disk(projected_disk(sizes, nodes, edges), "the run", remedy)
+    return sizes, room
+
+
+def _save(graph: Graph, work: Work) -> Step:
+    """Write a graph that is in memory as the first state."""
+    rows = graph.rows
+    nodes, before = len(rows.start), starts_of(rows.stop - rows.start)
+    edges = int(before[-1]) // 2
+    sizes, room = _planned(work, nodes, edges)
+    shards = max(1, -(-2 * edges // room))
+    used = [span for span in even_entries(before, shards) if span[0] < span[1]] or [(0, 0)]
+    spans = [(number, lo, hi) for number, (lo, hi) in enumerate(used)]
+    job = new_job(work, nodes, edges, room)
+    work.report(Event("ingest", nodes))
+    with new_team() as team:
+        built: list[Built] = team.run(save_rows, spans, job, rows)
+    state = State(0, nodes, tuple(receipt.shard for receipt in built))
+    _check_mirrors(state, sum(receipt.later for receipt in built))
+    size = edges * (2 * sizes.ids + sizes.weight)  # about what it would have as Parquet
+    return Step(state, facts=Facts(nodes, edges, size, graph.least, graph.largest, graph.loops, 0))
+
+
+def _ingest(source: EdgeSource, work: Work) -> Step:
+    """Check the input, then read it into the first state."""
+    settings, n_nodes = work.settings, work.header.n_nodes
+    units = source.units(unit_rows(EntrySizes.of(settings, 1, 1, work.header.weights), 0, work.budget, work.limits))
+    work.report(Event("scan"))
+    graph = scan_graph(uuid.uuid4().hex[:8], source, units, n_nodes, settings)
+    scanned: list[Scanned] = work.compute(graph).get("scan", [])
+    work.account(scanned)
+    largest_id = max((receipt.largest_id for receipt in scanned), default=-1)
+    nodes = largest_id + 1 if n_nodes is None else n_nodes
+    edges = sum(receipt.rows - receipt.loops for receipt in scanned)
+    sizes, room = _planned(work, nodes, edges)
+    check_total(max((receipt.largest for receipt in scanned), default=0.0), edges)
+    if settings.duplicates == "error":
+        ends = [receipt.least for receipt in scanned], [receipt.largest for receipt in scanned]
+        check_missing(settings, nodes, min(ends[0], default=math.inf), max(ends[1], default=-math.inf))
+    layout = lay_out(scanned, nodes, room)
+    job = new_job(work, nodes, edges, room)
+    work.report(Event("ingest", nodes))
+    rows = unit_rows(sizes, nodes, work.budget, work.limits)
+    results = work.compute(intake_graph(job, source, units, layout, rows))
+    routed: list[Routed] = [piece for pieces in results.get("route", []) for piece in pieces]
+    built: list[Built] = results["build"]
+    work.account(routed)
+    work.account(built)
+    if conflicts := [receipt.conflict for receipt in built if receipt.conflict]:
+        raise ConflictError(min(conflicts))
+    repeats = sum(receipt.repeats for receipt in built) // 2
+    state = State(0, nodes, tuple(receipt.shard for receipt in built))
+    _check_mirrors(state, sum(receipt.later for receipt in built))
+    facts = Facts(
+        nodes,
+        edges - repeats,
+        source.bytes,
+        min((receipt.least for receipt in built), default=math.inf),
+        max((receipt.largest for receipt in built), default=-math.inf),
+        sum(receipt.loops for receipt in scanned),
+        repeats,
+    )
+    check_missing(settings, nodes, facts.least, facts.largest)
+    return Step(state, scratch=sum(piece.disk for piece in routed), facts=facts)
+
+
+def _round(state: State, work: Work) -> Step:
+    """One round out of core."""
+    facts = facts_of(work)
+    room = shard_entries(entry_sizes(work), facts.nodes, facts.edges, work.budget, work.header.shards)
+    require_room(state, work)
+    sweeper = Sweeper(work.store)
+    results = work.compute(round_graph(step_job(work, room), state), sweeper)
+    matched: list[Matched] = results["match"]
+    moved: list[Moved] = [receipt for receipt in results["split"] if receipt is not None]
+    folded: list[Folded] = [receipt for receipt in results["fold"] if receipt is not None]
+    for layer in (matched, moved, folded):
+        work.account(layer)
+    borders: Borders = results["cut"][0]
+    if not borders.merges:
+        return Step(None)
+    after = State(
+        state.round + 1,
+        sum(receipt.shard.clusters for receipt in folded),
+        tuple(receipt.shard for receipt in folded),
+    )
+    _check_round(borders, after, folded)
+    record = RoundRecord(
+        round=after.round,
+        clusters=borders.live,
+        edges=state.entries // 2,
+        merges=borders.merges,
+        nearest_updates=borders.updates,
+        match_seconds=_seconds(matched) + _seconds(moved),
+        fold_seconds=_seconds(folded),
+        deferred=work.settings.finisher and not pays(work),
+    )
+    tables = tuple(receipt.merges for receipt in folded if receipt.merges.rows)
+    event = Event("round", facts.nodes, work.merged + borders.merges, record)
+    return Step(after, tables, (record,), sweeper.peak - after.bytes, event)
+
+
+def _rest(state: State, work: Work) -> Step:
+    """Everything that is left, in memory."""
+    job = step_job(work)
+    work.report(Event("rest", job.nodes, work.merged))
+    room, threads = finisher_room(work.budget), work.budget.threads
+    with work.listening():
+        graph = single_task(finish_rest, job.attempt, job, state, work.merged, pays(work), room, threads)
+        done: Rest = work.compute(graph)["finish_rest"][0]
+    return Step(None, done.merges, done.records)
+
+
+def _check_round(borders: Borders, after: State, folded: Sequence[Folded]) -> None:
+    """Raise unless a round has left what it must."""
+    listed = sum(receipt.merges.rows for receipt in folded)
+    if not listed == borders.merges == borders.live - after.clusters:
+        raise DamagedStoreError(
+            f"round {after.round} merged {borders.merges} of {borders.live} clusters, wrote {listed} merges and left "
+            f"{after.clusters} clusters: something else has changed the store; resume the run"
+        )
+    _check_mirrors(after, sum(receipt.later for receipt in folded))
+
+
+def _check_mirrors(state: State, later: int) -> None:
+    """Raise unless every edge is in both its rows."""
+    if 2 * later != state.entries:
+        raise DamagedStoreError(
+            f"{later} of {state.entries} entries point to a later cluster, and half of them should: something else has "
+            "changed the store; resume the run"
+        )
+
+
+def _seconds(receipts: Sequence[Receipt]) -> float:
+    """Seconds of a layer, over all its tasks."""
+    return sum(sum(receipt.seconds.values()) for receipt in receipts)

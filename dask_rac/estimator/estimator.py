@@ -1,0 +1,378 @@
+"""The scikit-learn estimator."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from scipy.sparse.csgraph import connected_components
+
+from dask_rac.api.cluster import cluster
+from dask_rac.base.checks import check_whole, checked_number
+from dask_rac.base.errors import InputError
+from dask_rac.base.events import Listener
+from dask_rac.base.public import public
+from dask_rac.base.settings import checked_settings
+from dask_rac.estimator.samples import Edges, Pairs, graph_edges, matrix_edges, pair_edges, pairs_of, refuse_unequal
+from dask_rac.results.clustering import Clustering
+from dask_rac.vectors.sources.opening import is_dask_array
+
+try:
+    from sklearn.base import BaseEstimator, ClusterMixin
+    from sklearn.metrics import pairwise_distances
+    from sklearn.utils import Tags, check_array
+    from sklearn.utils.validation import check_memory, check_non_negative, validate_data
+except ImportError as error:
+    raise ImportError(
+        f"dask_rac.RAC needs scikit-learn, 1.6 or later: pip install 'dask-rac[sklearn]' ({error})"
+    ) from error
+
+__all__ = ["RAC"]
+
+METRICS = {
+    "euclidean": "euclidean",
+    "l2": "euclidean",
+    "sqeuclidean": "sqeuclidean",
+    "cosine": "cosine",
+    "manhattan": "manhattan",
+    "l1": "manhattan",
+    "cityblock": "manhattan",
+}
+"""The metrics that every kind of graph supports, by scikit-learn's names."""
+
+OF_SPARSE = ("euclidean", "l2", "sqeuclidean", "cosine", "precomputed")  # metrics that accept sparse samples
+
+
+@public
+class RAC(ClusterMixin, BaseEstimator):  # type: ignore[misc]
+    """Agglomerative clustering as a scikit-learn estimator, in place of `sklearn.cluster.AgglomerativeClustering`.
+
+    A graph determines which samples are neighbours. It is given by one of `n_neighbors`, `eps` and `connectivity`; if
+    none is given, all pairs are neighbours. Clusters merge only along edges of the graph, and samples in different
+    connected components are never merged. With all pairs, the tree is that of scikit-learn, up to ties.
+
+    Parameters
+    ----------
+    n_clusters : int or None
+        The number of clusters to find. It must be None if `distance_threshold` is given.
+    metric : str or callable
+        The metric of distances: "euclidean" or "l2", "sqeuclidean", "cosine", "manhattan" or "l1" or "cityblock". With
+        "precomputed", X holds the distances: those of all pairs if X is dense; if X is sparse, its stored entries are
+        the edges, including explicit zeros. If no graph is given, also any other metric of
+        `sklearn.metrics.pairwise_distances`, or a function that maps X to the matrix of distances.
+    memory : str or object with the interface of joblib.Memory, optional
+        Where to cache the tree, so that it can be cut again for the same samples without recomputing it.
+    connectivity : array, sparse matrix or callable, optional
+        Which samples are neighbours, as a matrix or as a function that maps X to one, such as one that calls
+        `kneighbors_graph`. Each entry that is not zero, in either direction, is an edge. Its weight is the distance of
+        the two samples, not the value of the entry.
+    compute_full_tree : "auto" or bool
+        Accepted for compatibility with scikit-learn, without effect: the full tree is always computed.
+    linkage : {"average", "complete", "single"}
+        How the distance between two clusters follows from the distances between their samples: "average" uses the
+        mean, "complete" the largest, "single" the smallest.
+    distance_threshold : float, optional
+        The distance at or above which clusters are not merged. If given, `n_clusters` must be None.
+    compute_distances : bool
+        Accepted for compatibility with scikit-learn, without effect: `distances_` is always available.
+    n_neighbors : int, optional
+        Connect each sample to this many nearest neighbours, not counting itself.
+    eps : float, optional
+        Connect all samples whose distance is at most `eps`.
+    missing : {"ignore", "infinite"} or float
+        How to treat two samples without an edge, as for `dask_rac.cluster`.
+    progress : callable or bool, optional
+        As for `dask_rac.cluster`, but by default nothing is shown.
+
+    Attributes
+    ----------
+    labels_ : numpy.ndarray of shape (n_samples,)
+        The cluster of each sample, numbered 0, 1, 2, ... in the order of their smallest samples.
+    n_clusters_ : int
+        The number of clusters.
+    n_leaves_ : int
+        The number of samples.
+    n_connected_components_ : int
+        The number of connected components of the graph.
+    children_ : numpy.ndarray of shape (n_merges, 2)
+        The two clusters of each merge: a sample, or `n_samples + i` for the cluster created by merge i. There are
+        n_samples - 1 merges in one tree, and one less for every further tree of a forest.
+    distances_ : numpy.ndarray of shape (n_merges,)
+        The height of each merge, in non-decreasing order.
+    clustering_ : Clustering
+        The full result, with its plots and cuts.
+    n_features_in_ : int
+        The number of features seen during `fit`.
+    feature_names_in_ : numpy.ndarray of shape (`n_features_in_`,)
+        The names of the features seen during `fit`. Defined only if X has feature names that are all strings.
+
+    See Also
+    --------
+    cluster : Cluster a graph given by its edges, also with similarities, and also if it is larger than memory.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dask_rac import RAC
+    >>> X = np.array([[1, 2], [1, 4], [1, 0], [4, 2], [4, 4], [4, 0]])
+    >>> RAC().fit_predict(X)
+    array([0, 0, 0, 1, 1, 1])
+    >>> RAC(n_clusters=None, distance_threshold=2.5, n_neighbors=2).fit(X).n_clusters_
+    2
+    """
+
+    def __init__(  # noqa: PLR0913 - scikit-learn's parameters and a few more
+        self,
+        n_clusters: int | None = 2,
+        *,
+        metric: Any = "euclidean",
+        memory: Any = None,
+        connectivity: Any = None,
+        compute_full_tree: str | bool = "auto",
+        linkage: str = "average",
+        distance_threshold: float | None = None,
+        compute_distances: bool = False,
+        n_neighbors: int | None = None,
+        eps: float | None = None,
+        missing: str | float = "ignore",
+        progress: Listener | bool | None = False,
+    ) -> None:
+        self.n_clusters = n_clusters
+        self.metric = metric
+        self.memory = memory
+        self.connectivity = connectivity
+        self.compute_full_tree = compute_full_tree
+        self.linkage = linkage
+        self.distance_threshold = distance_threshold
+        self.compute_distances = compute_distances
+        self.n_neighbors = n_neighbors
+        self.eps = eps
+        self.missing = missing
+        self.progress = progress
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.pairwise = tags.input_tags.positive_only = self._holds_distances
+        tags.input_tags.sparse = isinstance(self.metric, str) and self.metric in OF_SPARSE
+        return tags
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Fit the hierarchical clustering to samples or distances.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or DataFrame of shape (n_samples, n_features)
+            The samples; with `metric="precomputed"` their distances, of shape (n_samples, n_samples). A Dask array is
+            not loaded as a whole, unless `connectivity` is given.
+        y : Ignored
+            Not used, present for API consistency by convention.
+
+        Returns
+        -------
+        RAC
+            The fitted estimator.
+
+        Raises
+        ------
+        InputError
+            If a parameter or X is invalid. It is a ValueError, and its message states what to do.
+        ResourceError
+            If the edges do not fit in memory.
+
+        Warns
+        -----
+        UserWarning
+            If `n_clusters` is given and the graph is not connected.
+        """
+        X = self._checked(X)
+        self._check_parameters()
+        if self._holds_distances:
+            refuse_unequal(X, X.shape[0])
+            check_non_negative(X, "RAC(metric='precomputed')")
+        request = TreeRequest(self.metric, self._graph(), self.linkage, self.missing)
+        build = check_memory(self.memory).cache(build_tree, ignore=["progress"])
+        tree, components = build(X, self._pairs(X), request, progress=self.progress)
+        merged = tree.to_scipy(join=True)[: tree.n_nodes - tree.n_trees]
+        children, distances = merged[:, :2].astype(np.intp), merged[:, 2].copy()
+        if self.n_clusters is None:
+            count = tree.n_nodes - int(np.count_nonzero(distances < self.distance_threshold))
+        else:
+            count = self._checked_count(int(self.n_clusters), tree, components)
+        self.labels_, self.n_clusters_ = tree.cut(n_clusters=count), count
+        self.clustering_, self.n_leaves_, self.n_connected_components_ = tree, tree.n_nodes, components
+        self.children_, self.distances_ = children, distances
+        return self
+
+    def fit_predict(self, X: Any, y: Any = None) -> NDArray[np.int64]:
+        """Fit the hierarchical clustering and return the cluster of each sample.
+
+        Parameters
+        ----------
+        X, y
+            As for `fit`.
+
+        Returns
+        -------
+        numpy.ndarray of shape (n_samples,)
+            `labels_`.
+        """
+        labels: NDArray[np.int64] = self.fit(X, y).labels_
+        return labels
+
+    @property
+    def _holds_distances(self) -> bool:
+        """Whether X holds distances."""
+        return isinstance(self.metric, str) and self.metric == "precomputed"
+
+    def _check_parameters(self) -> None:
+        """Raise unless the parameters are valid, alone and in combination."""
+        if self.linkage == "ward":
+            raise InputError(
+                "linkage='ward' is not supported: it needs the means of clusters, and a graph has only distances; use "
+                "'average', the default here, or 'complete', or stay with sklearn.cluster.AgglomerativeClustering"
+            )
+        checked_settings(self.linkage, self.missing, "distance")
+        if (self.n_clusters is None) == (self.distance_threshold is None):
+            raise InputError("give exactly one of n_clusters and distance_threshold, and None for the other")
+        if self.n_clusters is not None:
+            check_whole("n_clusters", self.n_clusters, 1)
+        elif checked_number("distance_threshold", self.distance_threshold) < 0:
+            raise InputError(f"distance_threshold={self.distance_threshold!r} is below 0: distances are 0 or more")
+        if self.compute_full_tree not in ("auto", True, False):
+            raise InputError(f"compute_full_tree={self.compute_full_tree!r} is unknown: use 'auto', True or False")
+        if self.distance_threshold is not None and not self.compute_full_tree:
+            raise InputError("compute_full_tree=False cannot be combined with distance_threshold: leave it out")
+        self._check_graph()
+
+    def _check_graph(self) -> None:
+        """Raise unless at most one graph is given, and it supports the metric."""
+        graphs = {"n_neighbors": self.n_neighbors, "eps": self.eps, "connectivity": self.connectivity}
+        given = [name for name, value in graphs.items() if value is not None]
+        if len(given) > 1:
+            raise InputError(
+                f"{' and '.join(given)} are given, and each determines which samples are neighbours: keep one"
+            )
+        if not given or any_graph(self.metric):
+            return
+        if not self._holds_distances:
+            raise InputError(
+                f"metric={self.metric!r} is not supported with {given[0]}: use one of {', '.join(map(repr, METRICS))}; "
+                f"or leave out {given[0]}, for all pairs; or give distances, as a sparse matrix, with "
+                "metric='precomputed'"
+            )
+        if given[0] != "connectivity":
+            raise InputError(
+                f"{given[0]} is for samples, and with metric='precomputed' X holds distances: leave it out, and give X "
+                "as a sparse matrix that stores the distances of neighbours"
+            )
+
+    def _graph(self) -> dict[str, Any]:
+        """Return the graph to build from vectors, as `graph=` of `dask_rac.cluster`."""
+        if self.n_neighbors is not None:
+            check_whole("n_neighbors", self.n_neighbors, 1)
+            return {"k": self.n_neighbors}
+        return {"kind": "complete"} if self.eps is None else {"eps": self.eps}
+
+    def _checked(self, X: Any) -> Any:
+        """Validate X."""
+        if is_dask_array(X) and any_graph(self.metric) and self.connectivity is None:
+            validate_data(self, X, skip_check_array=True)
+            return X
+        sparse = "csr" if self.__sklearn_tags__().input_tags.sparse else False
+        dtype = np.float64 if self._holds_distances else (np.float64, np.float32)
+        return validate_data(self, X, accept_sparse=sparse, dtype=dtype, ensure_min_samples=2)
+
+    def _pairs(self, X: Any) -> Pairs | None:
+        """Return the pairs of neighbours given by `connectivity`."""
+        n = X.shape[0]
+        if self.n_neighbors is not None and self.n_neighbors >= n:
+            raise InputError(
+                f"n_neighbors={self.n_neighbors} is too large: each of the {n} samples has {n - 1} others; use "
+                f"{n - 1} or less, or leave it out for all pairs"
+            )
+        if self.connectivity is None:
+            return None
+        if self._holds_distances and sp.issparse(X):
+            raise InputError("X is sparse and already stores the distances of neighbours: leave connectivity out")
+        matrix = self.connectivity(X) if callable(self.connectivity) else self.connectivity
+        matrix = check_array(matrix, accept_sparse=("csr", "coo", "lil"))
+        if matrix.shape != (n, n):
+            raise InputError(
+                f"connectivity has shape {matrix.shape}: give one row and one column for each of the {n} samples"
+            )
+        return pairs_of(matrix)
+
+    def _checked_count(self, wanted: int, tree: Clustering, components: int) -> int:
+        """Return the number of clusters, or raise if it is not possible."""
+        if wanted > tree.n_nodes:
+            raise InputError(f"n_clusters={wanted} is more than the number of samples, {tree.n_nodes}")
+        if wanted < tree.n_trees:
+            raise InputError(f"n_clusters={wanted} is not possible: {self._why_more(tree.n_trees, components)}")
+        if components > 1:
+            warnings.warn(
+                f"the graph has {components} connected components, and samples of different components are never in "
+                f"one cluster: {self._remedy()} connects more of them",
+                stacklevel=3,
+            )
+        return wanted
+
+    def _why_more(self, trees: int, components: int) -> str:
+        """Explain why there are at least as many clusters as trees, and what to do."""
+        why, remedy = f"the graph has {components} connected components, which never merge", self._remedy()
+        if trees > components:
+            why, remedy = f"missing='infinite' leaves {trees} trees", f"{remedy} or missing='ignore'"
+        return f"{why}; use {remedy}, or n_clusters={trees} or more, or distance_threshold= with n_clusters=None"
+
+    def _remedy(self) -> str:
+        """Return what would connect more samples."""
+        if self.n_neighbors is not None:
+            return "a larger n_neighbors"
+        return "a larger eps" if self.eps is not None else "a graph with more edges"
+
+
+@dataclass(frozen=True)
+class TreeRequest:
+    """The parameters that determine the tree of given samples."""
+
+    metric: Any
+    graph: dict[str, Any]
+    """The argument `graph=` of `dask_rac.cluster`, without the metric."""
+    linkage: str
+    missing: str | float
+
+
+def build_tree(
+    X: Any, pairs: Pairs | None, request: TreeRequest, progress: Listener | bool | None
+) -> tuple[Clustering, int]:
+    """Compute the tree of samples and the number of connected components of their graph."""
+    edges = edges_of(X, pairs, request, progress)
+    # The two directions of a distance may differ by rounding.
+    tree = cluster(edges, request.linkage, request.missing, n_nodes=X.shape[0], duplicates="min", progress=progress)
+    if request.missing != "infinite" or tree.n_trees == 1:
+        return tree, tree.n_trees
+    ends = edges[0].astype(np.int64), edges[1].astype(np.int64)
+    graph = sp.coo_array((np.ones(len(ends[0]), np.int8), ends), shape=(tree.n_nodes, tree.n_nodes))
+    return tree, int(connected_components(graph, directed=False)[0])
+
+
+def edges_of(X: Any, pairs: Pairs | None, request: TreeRequest, progress: Listener | bool | None) -> Edges:
+    """Compute the edges of the requested graph."""
+    metric = request.metric
+    if any_graph(metric):
+        if pairs is not None:
+            return pair_edges(X, pairs, METRICS[metric])
+        return graph_edges(X, {**request.graph, "metric": METRICS[metric]}, progress)
+    if isinstance(metric, str) and metric == "precomputed":
+        return matrix_edges(X, pairs)
+    distances = np.asarray(metric(X) if callable(metric) else pairwise_distances(X, metric=metric))
+    refuse_unequal(distances, X.shape[0])
+    return matrix_edges(distances, None)
+
+
+def any_graph(metric: Any) -> bool:
+    """Return whether every kind of graph supports a metric."""
+    return isinstance(metric, str) and metric in METRICS

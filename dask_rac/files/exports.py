@@ -1,0 +1,137 @@
+"""Write whole trees to files: scipy's Z, Newick, or merges."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from os import PathLike, fspath
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from dask_rac.base.errors import InputError
+from dask_rac.base.names import PARQUET_ENDINGS
+from dask_rac.base.settings import MERGE_COLUMNS
+from dask_rac.files.output import new_output
+from dask_rac.files.tables import MERGE_TYPES, ROW_GROUP
+
+NEWICK_ENDINGS = (".nwk", ".newick", ".tree")
+TYPED_COLUMNS = tuple((name, np.dtype(kind)) for name, kind in zip(MERGE_COLUMNS, MERGE_TYPES, strict=True))
+
+Kind = Literal["matrix", "newick", "merges"]
+Part = Mapping[str, NDArray[Any]]
+
+
+@dataclass(frozen=True)
+class TreeSizes:
+    """How much of a tree is written at a time, which readers do not notice; tests hand over smaller sizes."""
+
+    newick_nodes: int = 2**16
+    """Nodes whose text is built at a time, about 6 MB."""
+    group_merges: int = ROW_GROUP
+    """The most merges per row group."""
+
+
+class Walk(NamedTuple):
+    """A forest in the order of Newick; nodes are numbered as in scipy's Z."""
+
+    table: NDArray[np.float64]
+    """Z, without merges at infinity."""
+    parent: NDArray[np.signedinteger]
+    """The merge above each node; -1 for roots."""
+    order: NDArray[np.signedinteger]
+    """The nodes, children before parents."""
+    opens: NDArray[np.signedinteger]
+    """Number of brackets that open before each leaf."""
+
+
+def tree_kind(path: str | PathLike[str]) -> Kind:
+    """Return what a new file is to hold, by its ending; raise if the ending is unknown."""
+    name = fspath(path)
+    endings: dict[Kind, tuple[str, ...]] = {"matrix": (".npy",), "newick": NEWICK_ENDINGS, "merges": PARQUET_ENDINGS}
+    for kind, known in endings.items():
+        if name.endswith(known):
+            return kind
+    raise InputError(
+        f"path={name!r}: the ending must state what to write: .npy for scipy's Z, {', '.join(NEWICK_ENDINGS)} for "
+        f"Newick, {', '.join(PARQUET_ENDINGS)} for the merges"
+    )
+
+
+def write_matrix(path: str | PathLike[str], table: NDArray[np.float64]) -> str:
+    """Write an array as .npy."""
+    with new_output(path) as partial, partial.filesystem.open(partial.path, "wb") as file:
+        np.save(file, table)
+    return fspath(path)
+
+
+def write_newick(path: str | PathLike[str], walk: Walk, sizes: TreeSizes | None = None) -> str:
+    """Write one tree per line, some nodes at a time."""
+    step = (sizes or TreeSizes()).newick_nodes
+    with new_output(path) as partial, partial.filesystem.open(partial.path, "wb") as file:
+        for start in range(0, len(walk.order), step):
+            file.write(_text(walk, walk.order[start : start + step]))
+    return fspath(path)
+
+
+def _text(walk: Walk, nodes: NDArray[np.signedinteger]) -> memoryview:
+    """Return the text of consecutive nodes: opening brackets and id, or a closing bracket; length; separator."""
+    n = len(walk.parent) - len(walk.table)
+    above = walk.parent[nodes] - n
+    leaf, lower = nodes < n, above >= 0
+    length, first = np.zeros(len(nodes)), np.zeros(len(nodes), np.bool_)
+    length[~leaf] = -walk.table[nodes[~leaf] - n, 2]
+    length[lower] += walk.table[above[lower], 2]
+    first[lower] = walk.table[above[lower], 0] == nodes[lower]
+    opens: Any = pa.array(np.where(leaf, walk.opens[nodes], 0))
+    text = pa.large_string()
+    pieces = (
+        pc.binary_repeat(pa.scalar("(", text), opens),
+        pc.if_else(pa.array(leaf), pa.array(nodes).cast(text), pa.scalar(")", text)),
+        pc.if_else(pa.array(lower), pa.scalar(":", text), pa.scalar(";\n", text)),
+        pc.if_else(pa.array(lower), pa.array(length).cast(text), pa.scalar("", text)),
+        pc.if_else(pa.array(first), pa.scalar(",", text), pa.scalar("", text)),
+    )
+    joined = pc.binary_join_element_wise(*pieces, pa.scalar("", text))
+    _, offsets, data = joined.buffers()
+    return memoryview(data)[: int(np.frombuffer(offsets, np.int64)[len(nodes)])] if data else memoryview(b"")
+
+
+def write_merge_file(path: str | PathLike[str], parts: Iterable[Part], sizes: TreeSizes | None = None) -> str:
+    """Write merges as one Parquet file, some at a time."""
+    most = (sizes or TreeSizes()).group_merges
+    schema = pa.schema([(name, pa.from_numpy_dtype(kind)) for name, kind in TYPED_COLUMNS])
+    with (
+        new_output(path) as partial,
+        partial.filesystem.open(partial.path, "wb") as file,
+        pq.ParquetWriter(file, schema, compression="zstd", write_page_checksum=True) as writer,
+    ):
+        for tables in _grouped(_slices(parts, schema, most), most):
+            writer.write_table(pa.concat_tables(tables), row_group_size=most)
+    return fspath(path)
+
+
+def _slices(parts: Iterable[Part], schema: pa.Schema, most: int) -> Iterator[pa.Table]:
+    """Yield the parts as tables of at most `most` rows, a row group."""
+    for part in parts:
+        for start in range(0, len(part["left"]), most):
+            columns = (np.asarray(part[name][start : start + most], kind) for name, kind in TYPED_COLUMNS)
+            yield pa.table([pa.array(column) for column in columns], schema=schema)
+
+
+def _grouped(tables: Iterable[pa.Table], most: int) -> Iterator[list[pa.Table]]:
+    """Group tables until they fill a row group of `most` rows, because late rounds have few merges per file."""
+    taken: list[pa.Table] = []
+    rows = 0
+    for table in tables:
+        if rows + len(table) > most:
+            yield taken
+            taken, rows = [], 0
+        taken.append(table)
+        rows += len(table)
+    if taken:
+        yield taken

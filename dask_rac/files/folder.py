@@ -1,0 +1,264 @@
+"""A folder on any file system that fsspec supports; local files use plain system calls."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import shutil
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from os import PathLike, fspath
+from time import sleep
+from typing import Any
+
+from dask_rac.base.errors import InputError, StoreError, StoreInUseError
+from dask_rac.base.names import LOCK, UNFINISHED
+from dask_rac.files.urls import explained, is_local, locate
+
+PATTERN = frozenset("*?[]")
+ATTEMPTS = 6  # to create a file that another process creates at the same moment
+WHOLE = {"chunksize": 2**32}  # bytes: S3 takes smaller objects in one request, which leaves nothing behind if it fails
+
+
+TAKEN = errno.EAGAIN, errno.EACCES
+LOCK_ATTEMPTS = 5
+
+
+@dataclass(frozen=True)
+class FileRecord:
+    """What a manifest records about a file or an array."""
+
+    name: str
+    """Relative to the store."""
+    bytes: int
+    """Size on disk."""
+    digest: str
+    """sha256 of the contents, or of the checksums of its chunks."""
+
+
+class Folder:
+    """A folder, given by its URL; names are relative to it."""
+
+    def __init__(self, url: str | PathLike[str]) -> None:
+        name = fspath(url)
+        if not name:
+            raise InputError("store='' is not a path: give a folder")
+        self.filesystem, path = locate(name)
+        self.local = is_local(self.filesystem)
+        if not self.local and set(path) & PATTERN:
+            raise InputError(f"{name}: * ? [ ] are wildcards on object stores: choose another name")
+        self.path: str = path.rstrip("/") or "/"
+        self.url = self.path if self.local else name
+
+    def at(self, name: str) -> str:
+        """Return the full path of a name."""
+        return f"{self.path}/{name}" if name else self.path
+
+    def exists(self, name: str = "") -> bool:
+        """Whether the file or folder exists."""
+        with explained(self.url):
+            return bool(self.filesystem.exists(self.at(name)))
+
+    def is_file(self, name: str = "") -> bool:
+        """Whether this is a file, not a folder."""
+        with explained(self.url):
+            return bool(self.filesystem.isfile(self.at(name)))
+
+    def names(self, name: str = "") -> list[str]:
+        """Return the sorted names in a folder; none if it does not exist."""
+        try:
+            with explained(self.url):
+                paths = self.filesystem.ls(self.at(name), detail=False)
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+        return sorted(path.rstrip("/").rpartition("/")[2] for path in paths)
+
+    def read(self, name: str, start: int | None = None, stop: int | None = None) -> bytes:
+        """Return the contents of a file, or a range of its bytes."""
+        if start is None and not self.local:
+            start = 0  # reading a whole object costs two requests, one of them for its size
+        with explained(self.url):
+            try:
+                data: bytes = self.filesystem.cat_file(self.at(name), start=start, end=stop)
+            except OSError as error:
+                if start or error.errno != errno.EINVAL:
+                    raise
+                data = self.filesystem.cat_file(self.at(name))  # an empty object, for which S3 rejects any range
+        return data
+
+    def write(self, name: str, data: bytes) -> None:
+        """Write a file whole or not at all, replacing any existing one."""
+        if not self.local:
+            with self._writing():
+                self.filesystem.pipe_file(self.at(name), data, **self._options)
+            return
+        temporary = self._written(name, data)
+        os.replace(temporary, self.at(name))
+
+    def create(self, name: str, data: bytes) -> bool:
+        """Write a file durably, whole or not at all, unless it exists; return whether it was written.
+
+        A request whose answer is lost is sent again, so no two callers may write the same data.
+        """
+        if not self.local:
+            with self._writing():
+                return self._create_remote(name, data)
+        temporary = self._written(name, data)
+        try:
+            os.link(temporary, self.at(name))
+        except FileExistsError:
+            return False
+        finally:
+            os.unlink(temporary)
+        self.sync(os.path.dirname(name))
+        return True
+
+    def _create_remote(self, name: str, data: bytes) -> bool:
+        """Create a file with a conditional request."""
+        for attempt in range(ATTEMPTS):
+            try:
+                self.filesystem.pipe_file(self.at(name), data, mode="create", **self._options)
+            except FileExistsError:
+                return self.read(name) == data
+            except OSError as error:
+                if "ConditionalRequestConflict" not in str(error) or attempt == ATTEMPTS - 1:
+                    raise
+                sleep(0.1 * 2**attempt)
+            else:
+                return True
+        return False
+
+    @property
+    def _options(self) -> dict[str, Any]:
+        """Options with which this file system writes an object in one request."""
+        return WHOLE if self.url.startswith(("s3://", "s3a://")) else {}
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        """Explain what to do when a remote file cannot be written."""
+        try:
+            with explained(self.url):
+                yield
+        except (FileNotFoundError, NotADirectoryError, IsADirectoryError) as error:
+            raise StoreError(f"{self.url} cannot be written: {error}; choose another folder") from None
+
+    def _written(self, name: str, data: bytes) -> str:
+        """Write a temporary file beside `name`, flush it to disk, and return its path."""
+        path = self.at(name)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        temporary = f"{path}.{uuid.uuid4().hex[:8]}{UNFINISHED}"
+        try:
+            with open(temporary, "xb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+        except BaseException:
+            with suppress(OSError):  # it may not exist, and its disk may not be writable
+                os.unlink(temporary)
+            raise
+        return temporary
+
+    def sync(self, name: str) -> None:
+        """Flush a file, or the names in a folder, so that they survive a power failure."""
+        if self.local:
+            handle = os.open(self.at(name), os.O_RDONLY)
+            try:
+                os.fsync(handle)
+            finally:
+                os.close(handle)
+
+    def remove(self, name: str) -> None:
+        """Delete a file, or a folder with its contents, if it exists."""
+        path = self.at(name)
+        if not self.local:
+            with suppress(FileNotFoundError), explained(self.url):
+                self.filesystem.rm(path, recursive=True)
+        elif os.path.isdir(path):
+            shutil.rmtree(path, ignore_errors=True)
+        elif os.path.exists(path):
+            os.unlink(path)
+
+    def free_bytes(self) -> int | None:
+        """Return the free bytes of the disk; None if it is not a local disk."""
+        if not self.local:
+            return None
+        path = self.path
+        while not os.path.exists(path):
+            path = os.path.dirname(path) or "/"
+        return shutil.disk_usage(path).free
+
+    def bytes_of(self, name: str = "") -> int:
+        """Return the size of all files in a folder, some of which may come and go meanwhile."""
+        if not self.local:
+            with explained(self.url):
+                infos = self.filesystem.find(self.at(name), detail=True)
+            return sum(int(info["size"] or 0) for info in infos.values())
+        total = 0
+        for folder, _, files in os.walk(self.at(name)):
+            for file in files:
+                with suppress(FileNotFoundError):
+                    total += os.path.getsize(f"{folder}/{file}")
+        return total
+
+    @contextmanager
+    def locked(self) -> Iterator[bool]:
+        """Hold the lock of a local store during the block; it is released if the process dies.
+
+        Yields whether the file system has locks.
+        """
+        if not self.local:
+            yield False
+            return
+        try:
+            handle = os.open(self.at(LOCK), os.O_RDWR | os.O_CREAT, 0o666)
+        except OSError as error:
+            raise StoreError(f"{self.url} cannot be written: {error.strerror}; make it writable") from error
+        try:
+            try:
+                _lock(handle)
+            except OSError as error:
+                if error.errno not in TAKEN:  # a file system without locks
+                    yield False
+                    return
+                owner = os.pread(handle, 100, 0).decode(errors="replace").strip() or "another process"
+                raise StoreInUseError(f"{self.url} is in use by {owner}: wait for it to end, or stop it") from error
+            os.ftruncate(handle, 0)
+            os.pwrite(handle, f"process {os.getpid()} on {os.uname().nodename}\n".encode(), 0)
+            yield True
+        finally:
+            os.close(handle)
+
+    def in_use(self) -> bool | None:
+        """Whether a process holds the lock; None if the file system has no locks."""
+        if not self.local:
+            return None
+        try:
+            handle = os.open(self.at(LOCK), os.O_RDONLY)
+        except OSError:
+            return False
+        try:
+            fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except OSError as error:
+            return True if error.errno in TAKEN else None
+        finally:
+            os.close(handle)
+        return False
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Folder, (self.url,)
+
+
+def _lock(handle: int) -> None:
+    """Take a lock, retrying briefly because `in_use` holds it for a moment."""
+    for attempt in range(LOCK_ATTEMPTS):
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            if error.errno not in TAKEN or attempt == LOCK_ATTEMPTS - 1:
+                raise
+            sleep(0.01)
+        else:
+            return

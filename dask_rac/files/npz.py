@@ -1,0 +1,78 @@
+"""Several arrays in one file, through which the tasks of a graph pass data to each other.
+
+A file appears whole or not at all, and has checksums: it is numpy's own .npz.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import uuid
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from io import BytesIO
+from typing import Any, BinaryIO
+from zipfile import BadZipFile
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dask_rac.base.errors import DamagedStoreError
+from dask_rac.base.names import UNFINISHED
+from dask_rac.files.folder import Folder
+
+ENDING = ".npz"
+
+
+def write_bundle(folder: Folder, name: str, arrays: Mapping[str, NDArray[Any]]) -> None:
+    """Write arrays to one file; it is not flushed to disk, because it can be computed again."""
+    if not folder.local:
+        buffer = BytesIO()
+        np.savez(buffer, allow_pickle=False, **arrays)
+        folder.write(name + ENDING, buffer.getvalue())
+        return
+    path = folder.at(name + ENDING)
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    temporary = f"{path}.{uuid.uuid4().hex[:8]}{UNFINISHED}"
+    try:
+        with open(temporary, "xb") as file:
+            np.savez(file, allow_pickle=False, **arrays)
+        os.replace(temporary, path)
+    except BaseException:
+        with suppress(FileNotFoundError):
+            os.unlink(temporary)
+        raise
+
+
+def read_bundle(folder: Folder, name: str, *wanted: str) -> dict[str, NDArray[Any]]:
+    """Read the wanted arrays of a file, or all of them, and check them."""
+    with _sound(folder, name + ENDING), _opened(folder, name + ENDING) as file, np.load(file) as arrays:
+        return {key: arrays[key] for key in wanted or arrays.files}
+
+
+def read_json(folder: Folder, name: str) -> dict[str, Any]:
+    """Read a small JSON file."""
+    with _sound(folder, name):
+        fields: dict[str, Any] = json.loads(folder.read(name))
+        return fields
+
+
+def _opened(folder: Folder, name: str) -> BinaryIO:
+    """Open a file for reading."""
+    return open(folder.at(name), "rb") if folder.local else BytesIO(folder.read(name))
+
+
+@contextmanager
+def _sound(folder: Folder, name: str) -> Iterator[None]:
+    """Explain what to do about a file that cannot be read."""
+    try:
+        yield
+    except (OSError, EOFError, ValueError, KeyError, BadZipFile) as error:
+        raise DamagedStoreError(
+            f"{folder.at(name)} is damaged or missing ({error}): delete it and start again, which writes it again"
+        ) from error
+
+
+def bundles(folder: Folder, name: str) -> set[str]:
+    """Return the names of all bundles in a folder."""
+    return {f"{name}/{file.removesuffix(ENDING)}" for file in folder.names(name) if file.endswith(ENDING)}

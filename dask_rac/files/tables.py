@@ -1,0 +1,86 @@
+"""Merges and spooled edges as Parquet."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from hashlib import sha256
+from io import BytesIO
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from dask_rac.base.errors import DamagedStoreError
+from dask_rac.base.names import partition_name
+from dask_rac.base.settings import MERGE_COLUMNS
+from dask_rac.files.folder import Folder
+
+ROW_GROUP = 1_000_000
+
+MERGE_TYPES = (np.int64, np.int64, np.float64, np.int64, np.int32)
+
+
+@dataclass(frozen=True)
+class TableRecord:
+    """What a manifest records about a Parquet file."""
+
+    name: str
+    rows: int
+    low: float
+    """The smallest height; infinite if there are no rows."""
+    high: float
+    """The largest height."""
+    bytes: int
+    digest: str
+    """sha256 of the file."""
+
+
+def write_merges(folder: Folder, name: str, columns: Iterable[NDArray[Any]]) -> TableRecord:
+    """Write merges as a new Parquet file."""
+    typed = [np.asarray(column, dtype) for column, dtype in zip(columns, MERGE_TYPES, strict=True)]
+    table = pa.table({name: pa.array(column) for name, column in zip(MERGE_COLUMNS, typed, strict=True)})
+    buffer = BytesIO()
+    pq.write_table(table, buffer, row_group_size=ROW_GROUP, compression="zstd", write_page_checksum=True)
+    data = buffer.getvalue()
+    folder.write(name, data)
+    low, high = float(typed[2].min(initial=np.inf)), float(typed[2].max(initial=-np.inf))
+    return TableRecord(name, len(table), low, high, len(data), sha256(data).hexdigest())
+
+
+def write_frame(frame: pd.DataFrame, folder: Folder, number: int) -> None:
+    """Write a partition of edges unchanged."""
+    buffer = BytesIO()
+    table = pa.Table.from_pandas(frame, preserve_index=False)
+    pq.write_table(table, buffer, row_group_size=ROW_GROUP, compression="none", write_page_checksum=True)
+    folder.write(partition_name(number), buffer.getvalue())
+
+
+def check_table(folder: Folder, record: TableRecord) -> None:
+    """Raise unless a table is what was written, bit for bit."""
+    _sound(folder, record)
+
+
+def _sound(folder: Folder, record: TableRecord) -> bytes:
+    """Return the bytes of a table; raise unless they are what was written."""
+    try:
+        data = folder.read(record.name)
+    except FileNotFoundError:
+        raise DamagedStoreError(f"{folder.at(record.name)} is missing") from None
+    if sha256(data).hexdigest() != record.digest:
+        raise DamagedStoreError(
+            f"{folder.at(record.name)} is damaged: it is not what was written; restore a copy, or "
+            "cluster again in another folder"
+        )
+    return data
+
+
+def read_merges(folder: Folder, record: TableRecord) -> Mapping[str, NDArray[Any]]:
+    """Return the columns of a file of merges; raise unless it is what was written."""
+    # Arrow's threads sometimes abort a program that exits soon after they have started.
+    file = pq.ParquetFile(pa.BufferReader(_sound(folder, record)), pre_buffer=False)
+    table = file.read(use_threads=False)
+    return {name: table.column(name).to_numpy() for name in MERGE_COLUMNS}

@@ -1,0 +1,20 @@
+"""The small hash table in which a row is gathered: open addressing, emptied after each row."""
+
+import numpy as np
+
+from dask_rac.kernels.jit import inlined
+
+
+@inlined
+def table_size(entries):
+    """Return the number of slots for a row of `entries` entries: a power of two, with few collisions."""
+    slots = 16
+    while slots < 4 * entries:
+        slots *= 2
+    return slots
+
+
+@inlined
+def first_slot(key, mask):
+    """Return the slot at which the search for a key starts."""
+    return np.int64((np.uint64(key) * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(32)) & mask

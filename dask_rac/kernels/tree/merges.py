@@ -1,0 +1,52 @@
+"""From merges to trees: heights that never decrease, scipy's numbering, flat cuts."""
+
+import numpy as np
+
+from dask_rac.kernels.jit import kernel
+
+
+@kernel
+def raise_heights(left, right, height, top):
+    """Raise each merge to the merges below it, which rounding may put a last bit higher; `top` starts at -inf."""
+    for i in range(len(left)):
+        a, b = left[i], right[i]
+        height[i] = max(height[i], top[a], top[b])
+        top[a] = height[i]
+
+
+@kernel
+def number_children(order, left, right, last, children):
+    """Fill `children` in scipy's numbering: merge `order[k]` is node `n + k`; `last` starts as 0 to n - 1."""
+    n = len(last)
+    for k in range(len(order)):
+        a, b = left[order[k]], right[order[k]]
+        children[k, 0], children[k, 1] = min(last[a], last[b]), max(last[a], last[b])
+        last[a] = n + k
+
+
+@kernel
+def cut(parent, rank, thresholds, labels):
+    """Label the nodes for each threshold: a node joins its parent if its rank is below the threshold.
+
+    A parent is smaller than its node, so one pass from the smallest node on numbers the clusters, too.
+    """
+    found = np.zeros(len(thresholds), np.int64)
+    for u in range(len(parent)):
+        for t in range(len(thresholds)):
+            if rank[u] < thresholds[t]:
+                labels[t, u] = labels[t, parent[u]]
+            else:
+                labels[t, u] = found[t]
+                found[t] += 1
+
+
+@kernel
+def cut_forest(parent, taken, labels):
+    """Label the nodes: those in `taken` join their parent; one pass as in `cut`."""
+    found = 0
+    for u in range(len(parent)):
+        if taken[u]:
+            labels[u] = labels[parent[u]]
+        else:
+            labels[u] = found
+            found += 1

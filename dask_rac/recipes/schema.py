@@ -1,0 +1,193 @@
+"""The schema of recipes: the keys of each kind of step, their values, and which of them change a result."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from dask_rac.base.parameters import GRAPHS, METRIC, SETTINGS, Parameter
+
+Check = Callable[[Any], Any]
+"""Returns a value in its final form; raises ValueError saying what it should be."""
+
+
+class Key(NamedTuple):
+    """A key of a step."""
+
+    check: Check
+    default: Any = None
+    result: bool = True
+    """Whether it changes the result; if not, changing it does not redo the step."""
+    required: bool = False
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str) or not value:
+        raise ValueError("text")
+    return value
+
+
+def _flag(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise ValueError("true or false")
+    return value
+
+
+def _number(value: Any) -> float:
+    """Return a number; YAML reads 1e6 as text."""
+    try:
+        if isinstance(value, bool):
+            raise ValueError
+        return float(value)
+    except (TypeError, ValueError):
+        raise ValueError("a number") from None
+
+
+def whole(value: Any) -> int:
+    """Return a whole number, also from text: 1_000_000 or 1e6."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value
+    try:
+        if isinstance(value, str) and "e" not in value.lower():
+            return int(value)
+        number = _number(value)
+        if number != int(number):
+            raise ValueError
+        return int(number)
+    except (ValueError, OverflowError):
+        raise ValueError("a whole number") from None
+
+
+def _number_or_word(value: Any) -> float | str:
+    try:
+        return _number(value)
+    except ValueError:
+        return _text(value)
+
+
+def _size(value: Any) -> str | int:
+    if isinstance(value, bool) or not isinstance(value, int | str):
+        raise ValueError("an amount of memory, such as 6GB")
+    return value
+
+
+def _one_or_list(check: Check) -> Check:
+    """Check one value, or each value of a list."""
+
+    def checked(value: Any) -> Any:
+        try:
+            return [check(item) for item in value] if isinstance(value, list) else check(value)
+        except ValueError as error:
+            raise ValueError(f"{error}, or a list of these") from None
+
+    return checked
+
+
+def _columns(value: Any) -> list[Any]:
+    if not isinstance(value, list) or len(value) != 3 or not all(isinstance(c, str | int | None) for c in value):
+        raise ValueError("a list of three columns: source, target and weight")
+    return value
+
+
+def _setting(name: str, check: Check) -> Key:
+    """Return the key of a parameter of a clustering."""
+    return Key(check, SETTINGS[name].default)
+
+
+PLACE = {"scheduler": Key(_text, result=False)}
+
+STEPS: dict[str, dict[str, Key]] = {
+    "generate": {
+        "kind": Key(_text, "lattice"),
+        "nodes": Key(whole, required=True),
+        "seed": Key(whole, 0),
+        "degree": Key(whole),
+        "weights": Key(_text),
+        "dimensions": Key(whole),
+        "terms": Key(whole),
+        "length": Key(_number),
+        "topics": Key(whole),
+        "output": Key(_text),
+        **PLACE,
+    },
+    "ingest": {
+        "edges": Key(_text, required=True),
+        "columns": Key(_columns),
+        "delimiter": Key(_text),
+        "header": Key(_flag, True),
+        "output": Key(_text, "edges"),
+    },
+    "graph": {
+        "kind": Key(_text, next(iter(GRAPHS))),
+        "vectors": Key(_text),
+        "k": Key(whole),
+        "mode": Key(_text),
+        "method": Key(_text),
+        "eps": Key(_number),
+        "metric": Key(_text, METRIC.default),
+        "columns": Key(_one_or_list(_text)),
+        "seed": Key(whole),
+        "memory": Key(_size, result=False),
+        "output": Key(_text, "edges"),
+        **PLACE,
+    },
+    "cluster": {
+        "edges": Key(_text),
+        "linkage": _setting("linkage", _text),
+        "missing": _setting("missing", _number_or_word),
+        "weights": _setting("weights", _text),
+        "n_nodes": Key(whole),
+        "max_height": _setting("max_height", _number),
+        "duplicates": _setting("duplicates", _text),
+        "finisher": _setting("finisher", _flag),
+        "memory": Key(_size, result=False),
+        "shards": Key(whole, result=False),
+        "output": Key(_text, "run"),
+        **PLACE,
+    },
+    "verify": {"run": Key(_text), **PLACE},
+    "cut": {
+        "run": Key(_text),
+        "height": Key(_one_or_list(_number)),
+        "clusters": Key(_one_or_list(whole)),
+        "output": Key(_text, "labels.parquet"),
+    },
+    "export": {
+        "run": Key(_text),
+        "join": Key(_flag, False),
+        "zero": Key(_number),
+        "output": Key(_text, required=True),
+    },
+    "report": {
+        "run": Key(_text),
+        "height": Key(_one_or_list(_number)),
+        "output": Key(_text, "report.html"),
+    },
+}
+"""The keys of each kind of step; what it does is in `kinds`."""
+
+GENERATED: dict[str, dict[str, Parameter]] = {
+    "lattice": {"degree": Parameter(40), "weights": SETTINGS["weights"]},
+    "sift": {"dimensions": Parameter(128)},
+    "documents": {"terms": Parameter(), "length": Parameter(100), "topics": Parameter(64)},
+}
+"""What can be generated, and the parameters of each besides size and seed."""
+
+TOP = {"folder": Key(_text), "scheduler": Key(_text), "require-tls": Key(_flag), "steps": Key(lambda value: value)}
+
+
+def particulars(given: Mapping[str, Any], kinds: Mapping[str, Mapping[str, Parameter]]) -> dict[str, Any]:
+    """Return the keys that are specific to the kind of a step, with defaults filled in."""
+    from dask_rac.base.checks import check_word  # noqa: PLC0415 - `dask-rac --help` must not wait for numpy
+    from dask_rac.base.errors import InputError  # noqa: PLC0415 - as above
+
+    check_word("kind", given["kind"], tuple(kinds))
+    known = kinds[given["kind"]]
+    for name in {name for other in kinds.values() for name in other} - known.keys():
+        if given[name] is not None:
+            raise InputError(f"kind={given['kind']!r} does not take {name}: remove it")
+    values = {name: rule.default if given[name] is None else given[name] for name, rule in known.items()}
+    for name, value in values.items():
+        if value is None:
+            raise InputError(f"kind={given['kind']!r} needs {name}")
+    return values

@@ -1,0 +1,293 @@
+"""Audit of merges against a graph: one pass over the edges recomputes every height.
+
+Each edge belongs to one merge, the lowest that has both its nodes below it. The edges of a merge are all edges between
+its two clusters, so they determine its height, in whatever order they are read. An audit cannot see whether the two
+clusters were the nearest: it confirms the height of every merge, not the choice of the pair.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from threading import Lock
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from dask_rac.base.errors import InputError
+from dask_rac.base.ids import IdType, cluster_id_dtype
+from dask_rac.base.public import public
+from dask_rac.base.settings import Settings
+from dask_rac.base.spans import batches
+from dask_rac.engines.linkage import rule_of
+from dask_rac.kernels import audit as kernels
+from dask_rac.kernels import rule as rules
+from dask_rac.kernels.arrays import Ids, Merges, Rule
+
+TALLY_BYTES = 16  # per merge, at most
+
+FAULTS = {
+    kernels.NO_PAIR: "does not name two nodes, the smaller first",
+    kernels.GONE: "names a cluster that an earlier merge had merged into another",
+    kernels.NO_HEIGHT: "has a height that is not finite",
+    kernels.BEYOND: "is beyond max_height",
+    kernels.NEARER: "is nearer than a merge below it",
+    kernels.WRONG_SIZE: "has a size that is not the sum of the sizes of its two clusters",
+    kernels.NO_EDGE: "has no edge between its two clusters",
+    kernels.MISSING_PAIR: "lacks an edge between two of its nodes, which are therefore infinitely far apart",
+    kernels.TOO_MANY: "has more edges than pairs of nodes: an edge was given twice",
+    kernels.WRONG_HEIGHT: "has a height that does not follow from its edges",
+}
+
+
+@dataclass(frozen=True)
+class AuditLimits:
+    """Numbers that decide how an audit is done and never what it finds; tests hand over smaller ones."""
+
+    chunk_edges: int = 1 << 15
+    """Edges added at a time: few enough to stay in the cache, and to let other threads in between."""
+    part_totals: int = 1 << 22
+    """Items in each part of a tally, an even number."""
+
+
+@dataclass(frozen=True)
+class AuditCosts:
+    """The most memory that an audit holds, by which it is refused; tests hand over other numbers."""
+
+    # While edges are added: merges, faults, leaves and tally; leaves take three ids, one for the table over blocks, and
+    # one more while that is built. For the report: three more vectors over the nodes.
+    node_ids: int = 7
+    """Ids per node while edges are added."""
+    node_bytes: int = 25
+    """Bytes per node, beside its ids, while edges are added."""
+    report_ids: int = 1
+    """Ids per node that the report adds."""
+    report_bytes: int = 17
+    """Bytes per node, beside its ids, that the report adds."""
+
+
+@dataclass(frozen=True)
+class WrongMerge:
+    """A merge that does not follow from the edges."""
+
+    merge: int
+    """Its index among the merges, from 0."""
+    left: int
+    right: int
+    height: float
+    """The height of the merge."""
+    expected: float
+    """The height that follows from the edges; NaN if none does."""
+    fault: str
+    """What is wrong."""
+
+    def __str__(self) -> str:
+        expected = "" if math.isnan(self.expected) else f", {self.expected!r} by its edges"
+        return f"merge {self.merge} of {self.left} and {self.right} at {self.height!r}{expected}: it {self.fault}"
+
+
+@public
+@dataclass(frozen=True)
+class AuditReport:
+    """The result of an audit, as returned by `Clustering.verify`."""
+
+    merges: int
+    """The number of merges audited."""
+    edges: int
+    """The number of edges between nodes that a merge joins. Self loops are not counted."""
+    unjoined: int
+    """The number of edges between different trees."""
+    stray: int
+    """How many of these a merge should have joined: all, unless `missing` or `max_height` may keep clusters apart."""
+    wrong: int
+    """The number of merges that do not follow from the edges."""
+    first_wrong: WrongMerge | None
+    """The first wrong merge, if any."""
+    worst_error: float
+    """The largest relative error of a height, rounding included."""
+
+    @property
+    def ok(self) -> bool:
+        """Whether every height follows from the edges and no edge is stray."""
+        return not self.wrong and not self.stray
+
+    def __str__(self) -> str:
+        if self.ok:
+            error = f"largest relative error {self.worst_error:.1e}"
+            return f"{self.merges:,} merges verified against {self.edges:,} edges, {error}"
+        strays = f"{self.stray:,} edges join clusters that never merge" if self.stray else ""
+        wrong = f"{self.wrong:,} of {self.merges:,} merges are wrong, first {self.first_wrong}" if self.wrong else ""
+        return "; ".join(filter(None, (wrong, strays)))
+
+
+class Tally(NamedTuple):
+    """Totals over edges, for each merge."""
+
+    edges: int
+    """Edges between nodes that a merge joins."""
+    unjoined: int
+    """Edges between different trees."""
+    parts: Iterable[NDArray[np.float64]]
+    """For each merge the sum or the largest of its weights and, where the rule needs it, their number; in parts."""
+
+
+class Audit:
+    """An audit of merges, edge by edge.
+
+    Parameters
+    ----------
+    n_nodes : int
+        The number of nodes of the graph.
+    merges : Merges
+        The merges, each after those below it, with heights as users see them.
+    settings : Settings
+        The settings of the run that computed them.
+    limits : AuditLimits, optional
+        How many edges and totals are handled at a time.
+    """
+
+    def __init__(self, n_nodes: int, merges: Merges, settings: Settings, limits: AuditLimits | None = None) -> None:
+        self._merges, self._settings, self._limits = merges, settings, limits or AuditLimits()
+        self._rule = _audit_rule(settings)
+        self._faults = np.zeros(len(merges.left), np.uint8)
+        self._n_nodes = n_nodes
+        live = self._live()
+        kernels.check_merges(merges, rule_of(settings), live, self._faults)
+        self._size: Ids | None = live.size  # after the last merges; kept until the leaves are placed
+        self._leaves: kernels.Leaves | None = None
+        self._width = 1 if self._rule.code == rules.MAX_PRESENT else 2
+        self._tally = np.zeros(self._width * (len(merges.left) + 1))  # the last one for edges that no merge joins
+        if settings.linkage != "average":
+            self._tally[:: self._width] = -np.inf
+        self._lock = Lock()
+        self._edges = self._unjoined = 0
+
+    def add(self, source: ArrayLike, target: ArrayLike, weight: ArrayLike) -> None:
+        """Add edges, each undirected edge once in all, in any order and from any thread."""
+        source, target, weight = np.asarray(source), np.asarray(target), np.asarray(weight)
+        if not len(source) == len(target) == len(weight):
+            raise InputError(
+                f"{len(source)} sources, {len(target)} targets and {len(weight)} weights are not the same number"
+            )
+        leaves = self.leaves()
+        for span in batches(0, len(source), self._limits.chunk_edges):
+            chunk = slice(*span)
+            self._add_chunk(leaves, _ids(source[chunk]), _ids(target[chunk]), weight[chunk].astype(np.float64))
+
+    def tally(self) -> Tally:
+        """Return the totals of the edges so far, not copied, for `add_tally` of another audit of the same merges."""
+        spans = batches(0, len(self._tally), self._limits.part_totals)
+        parts = [self._tally[first:last] for first, last in spans]
+        return Tally(self._edges, self._unjoined, parts)
+
+    def add_tally(self, tally: Tally) -> None:
+        """Add the edges of another audit of the same merges."""
+        at, width = 0, self._width
+        with self._lock:
+            for totals in tally.parts:
+                own = self._tally[at : at + len(totals)]
+                if self._settings.linkage == "average":
+                    own += totals
+                else:
+                    np.maximum(own[::width], totals[::width], out=own[::width])  # NaN, an invalid weight, stays
+                    if width == 2:
+                        own[1::2] += totals[1::2]
+                at += len(totals)
+            self._edges += tally.edges
+            self._unjoined += tally.unjoined
+
+    def report(self) -> AuditReport:
+        """Compare the merges with the edges so far."""
+        merges, faults = self._merges, self._faults.copy()
+        with self._lock:
+            edges, unjoined = self._edges, self._unjoined
+            worst, first, expected = kernels.compare_heights(merges, self._tally, self._rule, self._live(), faults)
+        settings = self._settings
+        apart = settings.missing == "infinite" and settings.linkage != "single"
+        return AuditReport(
+            merges=len(faults),
+            edges=edges,
+            unjoined=unjoined,
+            stray=0 if apart or math.isfinite(settings.max_height) else unjoined,
+            wrong=int(np.count_nonzero(faults)),
+            first_wrong=None if first < 0 else self._wrong_merge(first, expected, int(faults[first])),
+            worst_error=worst,
+        )
+
+    def _add_chunk(
+        self, leaves: kernels.Leaves, source: NDArray[np.int64], target: NDArray[np.int64], weight: NDArray[np.float64]
+    ) -> None:
+        """Add edges that fit in the cache."""
+        end = len(self._merges.left)
+        merge = np.empty(len(source), leaves.position.dtype)
+        loops, unjoined, bad = kernels.find_merges(source, target, leaves, end, merge)
+        if bad >= 0:
+            raise InputError(f"edge {source[bad]}-{target[bad]} is not between two of the {self._n_nodes} nodes")
+        # Finding the merges takes most of the time and adding little, so threads seldom wait for each other here.
+        with self._lock:
+            kernels.tally_edges(merge, weight, self._rule, self._width, self._tally)
+            self._edges += len(source) - loops - unjoined
+            self._unjoined += unjoined
+
+    def leaves(self) -> kernels.Leaves:
+        """Return the nodes as leaves, placed when the first edges are added."""
+        with self._lock:
+            if self._leaves is None:
+                self._leaves = self._place_leaves()
+            return self._leaves
+
+    def _place_leaves(self) -> kernels.Leaves:
+        """Order the leaves by the merges that join two clusters."""
+        ids = cluster_id_dtype(self._n_nodes)
+        blocks = max(1, -(-self._n_nodes // kernels.BLOCK))
+        position, gap = np.empty(self._n_nodes, ids), _aligned(blocks * kernels.BLOCK, ids)
+        kernels.place_leaves(self._merges, self._faults, self._size, position, gap)
+        self._size = None
+        gap = gap.reshape(blocks, kernels.BLOCK)
+        level = np.log2(np.maximum(1, np.arange(blocks))).astype(np.uint8)
+        return kernels.Leaves(position, gap, _last_in_blocks(gap), level)
+
+    def _live(self) -> kernels.Live:
+        """Return clusters of one node each."""
+        n = self._n_nodes
+        return kernels.Live(np.ones(n, cluster_id_dtype(n)), np.full(n, -np.inf), np.zeros(n))
+
+    def _wrong_merge(self, merge: int, expected: float, fault: int) -> WrongMerge:
+        """Describe what is wrong with a merge."""
+        left, right, height, _ = (column[merge].item() for column in self._merges)
+        return WrongMerge(merge, left, right, height, expected, FAULTS[fault])
+
+
+def _audit_rule(settings: Settings) -> Rule:
+    """Return the rule by which heights follow from edges; for single linkage the largest of the negated weights."""
+    rule = rule_of(settings)
+    if settings.linkage == "single":
+        return rule._replace(code=rules.MAX_PRESENT, scale=-rule.scale)
+    return rule
+
+
+def _aligned(length: int, dtype: IdType) -> Ids:
+    """Return an uninitialized array whose blocks are aligned as kernels expect."""
+    spare = kernels.BLOCK_BYTES // dtype.itemsize
+    room = np.empty(length + spare, dtype)
+    start = -room.ctypes.data % kernels.BLOCK_BYTES // room.itemsize
+    return room[start : start + length]
+
+
+def _last_in_blocks(gap: Ids) -> Ids:
+    """Return the last merge in the 1, 2, 4, ... blocks that begin with each block, concatenated."""
+    rows = [gap.max(axis=1)]
+    step = 1
+    while 2 * step <= len(gap):
+        wider = rows[-1].copy()
+        np.maximum(wider[:-step], rows[-1][step:], out=wider[:-step])
+        rows.append(wider)
+        step *= 2
+    return np.concatenate(rows)
+
+
+def _ids(column: NDArray[np.integer]) -> NDArray[np.int64]:
+    """Convert ids to the dtype that kernels are compiled for."""
+    return column.astype(np.int64, casting="same_kind")

@@ -1,0 +1,318 @@
+"""The result of a run: its merges, rounds and flat cuts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, fields
+from functools import cached_property
+from os import PathLike
+from typing import Any, overload
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
+
+from dask_rac.base.checks import checked_number
+from dask_rac.base.errors import AuditError, InputError
+from dask_rac.base.events import RoundRecord
+from dask_rac.base.ids import cluster_id_dtype
+from dask_rac.base.public import public
+from dask_rac.base.settings import MERGE_COLUMNS, Settings
+from dask_rac.base.spans import starts_of
+from dask_rac.engines.contract import MergeList
+from dask_rac.engines.rows.load import Graph, load_graph
+from dask_rac.files.exports import Walk, tree_kind, write_matrix, write_merge_file, write_newick
+from dask_rac.files.labels import check_labels, write_labels
+from dask_rac.files.output import refuse_taken
+from dask_rac.kernels.tree.newick import post_order
+from dask_rac.results.audit import Audit, AuditReport
+from dask_rac.results.views import Views
+from dask_rac.show.cards import card, round_bars
+from dask_rac.tasks.team import Team
+from dask_rac.tree.dendrogram import Dendrogram
+
+
+@public
+class Clustering(Views):
+    """The exact hierarchy of a graph, as returned by `dask_rac.cluster`.
+
+    Attributes
+    ----------
+    n_nodes : int
+        The number of nodes of the graph.
+    n_trees : int
+        The number of trees of the hierarchy, single nodes included: one if all nodes end in one cluster, more if the
+        graph is not connected, or if `missing` or `max_height` kept clusters apart.
+    merges : pandas.DataFrame
+        One row per merge: `left` and `right`, the two clusters, each named by its smallest node; `height`; `size`, the
+        number of nodes of the union; `round`, in which they merged. The merges below a merge precede it.
+    rounds : pandas.DataFrame
+        One row per round: live `clusters` and `edges` before it, `merges`, `nearest_updates`, the seconds of each
+        phase, and whether it was the `finisher`.
+    labels : numpy.ndarray
+        The tree of each node, int64, numbered 0, 1, 2, ... in the order of their smallest nodes.
+    """
+
+    def __init__(self, found: MergeList, settings: Settings) -> None:
+        self.n_nodes = found.nodes
+        self._loops = found.loops
+        self._merge_rounds = found.round
+        self._records = found.records
+        self._settings = settings
+        self._tree = Dendrogram(found.nodes, found.merges, settings.sign)
+
+    @property
+    def n_trees(self) -> int:
+        """The number of trees of the hierarchy, single nodes included."""
+        return self._tree.n_trees
+
+    @cached_property
+    def merges(self) -> pd.DataFrame:
+        """One row per merge."""
+        left, right, height, size = self._tree.merges
+        columns = left.astype(np.int64), right.astype(np.int64), height, size.astype(np.int64), self._merge_rounds
+        return pd.DataFrame(dict(zip(MERGE_COLUMNS, columns, strict=True)))
+
+    @cached_property
+    def rounds(self) -> pd.DataFrame:
+        """One row per round."""
+        names = [field.name for field in fields(RoundRecord)]
+        return pd.DataFrame([asdict(record) for record in self._records], columns=names)
+
+    @cached_property
+    def labels(self) -> NDArray[np.int64]:
+        """The tree of each node."""
+        labels: NDArray[np.int64] = self._tree.label_first(np.array([len(self._tree.merges.left)]))[0]
+        labels.flags.writeable = False
+        return labels
+
+    @overload
+    def cut(
+        self, height: ArrayLike | None = None, n_clusters: ArrayLike | None = None, store: None = None
+    ) -> NDArray[np.int64]: ...
+
+    @overload
+    def cut(
+        self, height: ArrayLike | None = None, n_clusters: ArrayLike | None = None, *, store: str | PathLike[str]
+    ) -> str: ...
+
+    def cut(
+        self,
+        height: ArrayLike | None = None,
+        n_clusters: ArrayLike | None = None,
+        store: str | PathLike[str] | None = None,
+    ) -> NDArray[np.int64] | str:
+        """Cut the hierarchy into flat clusters, at a height or by their number.
+
+        Parameters
+        ----------
+        height : float or list of float, optional
+            The height of the cut. Merges at or below it are applied, as in scipy; for similarities, those at or above
+            it. Averages are rounded: the mean of equal weights may exceed them by the last bit.
+        n_clusters : int or list of int, optional
+            The number of clusters.
+        store : path or URL, optional
+            Where to write the labels, one cut at a time. Existing files are never overwritten. The format follows from
+            the name. `labels.parquet`: columns `node` and `label`; for a list, a folder with one such file per cut,
+            `height=0.5/`, which Parquet readers take as a third column. `labels.zarr`: an array, one row per cut.
+            `labels.csv`, `labels.csv.gz`: columns `node` and `label`; for a list, one file with columns `node`,
+            `height=0.5`, `height=0.6` and so on, for which the labels of all cuts are held in memory at once.
+
+        Returns
+        -------
+        numpy.ndarray or str
+            The cluster of each node, int64, numbered 0, 1, 2, ... in the order of their smallest nodes. For a list,
+            one row per cut. With `store=`, the path of the labels.
+        """
+        if (height is None) == (n_clusters is None):
+            raise InputError("cut() takes either height= or n_clusters=")
+        if store is not None:
+            check_labels(store)
+            refuse_taken(store)
+        kind = "n_clusters" if height is None else "height"
+        wanted = (
+            _numbers("n_clusters", n_clusters, "iu", "whole number")
+            if height is None
+            else _numbers("height", height, "iuf", "number").astype(np.float64)
+        )
+        values = np.atleast_1d(wanted)
+        if store is not None:
+            return write_labels(store, self._label(kind, values), kind, wanted.tolist(), self.n_nodes)
+        labels = np.empty((len(values), self.n_nodes), np.int64)
+        for row, cut_labels in zip(labels, self._label(kind, values), strict=True):
+            row[:] = cut_labels
+        return labels if wanted.ndim else labels[0]
+
+    def verify(self, edges: Any = None) -> AuditReport:
+        """Recompute every height from the edges, in one pass over them.
+
+        Each edge belongs to the merge that first brings its two nodes together, and the height of a merge must follow
+        from its edges. This does not prove that each merge was the nearest one available.
+
+        Parameters
+        ----------
+        edges
+            The edges that were passed to `dask_rac.cluster`. A run with a store knows where its edges are.
+
+        Returns
+        -------
+        AuditReport
+            The number of merges and edges checked, and the largest relative error of a height.
+
+        Raises
+        ------
+        AuditError
+            If a height does not follow from the edges.
+        """
+        if edges is None:
+            raise InputError("verify() needs the edges again: call verify(edges) with those given to cluster()")
+        audit = Audit(self.n_nodes, self._tree.merges, self._settings)
+        with Team(1) as team:
+            audit_graph(audit, load_graph(edges, self.n_nodes, self._settings, team, 2**62))
+        return checked_report(audit)
+
+    def _label(self, kind: str, values: NDArray[Any]) -> Iterable[NDArray[np.int64]]:
+        """Return the labels of each cut."""
+        return self._tree.label_heights(values) if kind == "height" else self._tree.label_counts(values)
+
+    def to_scipy(self, join: bool = False, zero: float | None = None) -> NDArray[np.float64]:
+        """Return the hierarchy as scipy's linkage matrix Z.
+
+        Parameters
+        ----------
+        join : bool
+            Whether to join the trees of a forest at infinity. If False, a forest raises an `InputError`.
+        zero : float, optional
+            For similarities, the one that becomes distance 0: Z holds `zero - similarity`, as scipy requires heights
+            that increase. By default the largest similarity of a merge; 1 gives cosine distances. Not for distances.
+
+        Returns
+        -------
+        numpy.ndarray
+            One row per merge, ordered by height and size: the two clusters in scipy's numbering, distance, size.
+        """
+        if zero is not None:
+            if self._settings.weights == "distance":
+                raise InputError(f"zero={zero!r} is only for similarities; these weights are already distances")
+            if not np.isfinite(checked_number("zero", zero)):
+                raise InputError(f"zero={zero!r} is not finite: 1.0 is usual for similarities up to 1")
+        return self._tree.to_scipy(join, zero)
+
+    def export(self, path: str | PathLike[str], *, join: bool = False, zero: float | None = None) -> str:
+        """Write the whole hierarchy to one file that other programs can read.
+
+        Parameters
+        ----------
+        path : path or URL
+            The file to write. Its extension determines the format. `tree.npy`: scipy's linkage matrix Z, for
+            `numpy.load`. `tree.nwk`, `.newick` or `.tree`: Newick, one tree per line in the order of `labels`; leaves
+            are node ids, and branch lengths are differences of the heights in Z, so that all leaves of a tree have the
+            same depth. `tree.parquet`, `.parq` or `.pq`: the `merges`. An existing file is never overwritten.
+        join : bool
+            As in `to_scipy`, for Z: whether to join the trees of a forest at infinity. If False, a forest raises an
+            `InputError`. Newick represents a forest as it is.
+        zero : float, optional
+            As in `to_scipy`, for Z and Newick: the similarity that becomes distance 0.
+
+        Returns
+        -------
+        str
+            `path`.
+
+        Raises
+        ------
+        InputError
+            If the file exists or cannot be created, its extension is unknown, or the run is unfinished.
+        """
+        kind = tree_kind(path)
+        refuse_taken(path)
+        if kind == "matrix":
+            return write_matrix(path, self.to_scipy(join, zero))
+        if kind == "merges":
+            if join or zero is not None:
+                raise InputError("join= and zero= are for Z and Newick; merges are written as is: leave them out")
+            return write_merge_file(path, self._parts())
+        if join and self.n_trees > 1:
+            raise InputError("join=True is only for Z; Newick has one line per tree of a forest: leave it out")
+        return write_newick(path, self._walk(zero))
+
+    def _walk(self, zero: float | None) -> Walk:
+        """Return the forest in the order of Newick."""
+        table = self.to_scipy(True, zero)[: self._n_merges]
+        parent = np.full(self.n_nodes + len(table), -1, cluster_id_dtype(2 * self.n_nodes))
+        return Walk(table, parent, *post_order(table, parent))
+
+    def _parts(self) -> Iterator[Mapping[str, NDArray[Any]]]:
+        """Yield the merges in parts."""
+        yield dict(zip(MERGE_COLUMNS, (*self._tree.merges, self._merge_rounds), strict=True))
+
+    @property
+    def _n_merges(self) -> int:
+        return len(self._merge_rounds)
+
+    def _height_range(self) -> tuple[float, float] | None:
+        """Return the heights of the nearest and the farthest merge."""
+        if not self._n_merges:
+            return None
+        low, high = (self._settings.sign * self._tree.distances[[0, -1]]).tolist()
+        return low, high
+
+    def __repr__(self) -> str:
+        facts = ", ".join(f"{name}={value}" for name, value in self.facts().items())
+        return f"<Clustering: {facts}>"
+
+    def _repr_html_(self) -> str:
+        finisher = any(record.finisher for record in self._records)
+        icon = round_bars([record.merges for record in self._records], finisher)
+        return card(f"dask_rac.{type(self).__name__}", self.facts(), icon)
+
+    def facts(self) -> dict[str, str]:
+        """Return a short description, as text by name."""
+        settings = self._settings
+        facts = {
+            "nodes": f"{self.n_nodes:,}",
+            "merges": f"{self._n_merges:,}",
+            "trees": f"{self.n_trees:,}",
+            "linkage": settings.linkage,
+            "weights": settings.weights,
+            "missing": str(settings.missing),
+        }
+        if np.isfinite(settings.max_height):
+            facts["max_height"] = str(settings.max_height)
+        if (heights := self._height_range()) is not None:
+            facts["heights"] = "{:.6g} to {:.6g}".format(*heights)
+        finished = sum(record.merges for record in self._records if record.finisher)
+        rounds = sum(not record.finisher for record in self._records)
+        facts["rounds"] = f"{rounds} and {finished:,} merges by the finisher" if finished else str(rounds)
+        return facts
+
+
+def audit_graph(audit: Audit, graph: Graph) -> None:
+    """Add each edge of a graph in memory once."""
+    rows = graph.rows
+    length = rows.stop - rows.start
+    source = np.repeat(np.arange(len(length)), length)
+    entry = np.arange(len(source)) + np.repeat(rows.start - starts_of(length)[:-1], length)
+    once = source < rows.neighbour[entry]
+    audit.add(source[once], rows.neighbour[entry][once], rows.weight[entry][once])
+
+
+def checked_report(audit: Audit) -> AuditReport:
+    """Return the report of an audit, or raise if it found an error."""
+    report = audit.report()
+    if not report.ok:
+        raise AuditError(report)
+    return report
+
+
+def _numbers(name: str, value: object, kinds: str, what: str) -> NDArray[Any]:
+    """Return a number or a list of numbers as an array."""
+    try:
+        numbers = np.asarray(value)
+    except ValueError:
+        numbers = np.empty((0, 0))
+    if numbers.ndim == 1 and not len(numbers):
+        return np.empty(0, np.int64)
+    if numbers.ndim > 1 or numbers.dtype.kind not in kinds or (numbers.dtype.kind == "f" and np.isnan(numbers).any()):
+        raise InputError(f"{name}={value!r} is neither a {what} nor a list of them")
+    return numbers

@@ -1,0 +1,216 @@
+"""The result of a run with a store: its merges stay on disk."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from functools import cached_property
+from os import PathLike
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from dask_rac.base.errors import DamagedStoreError, InputError, StoreError
+from dask_rac.base.events import Listener
+from dask_rac.base.names import manifest_name
+from dask_rac.base.public import public
+from dask_rac.base.settings import MERGE_COLUMNS
+from dask_rac.files.folder import Folder
+from dask_rac.files.tables import MERGE_TYPES, TableRecord, read_merges
+from dask_rac.results.audit import AuditReport
+from dask_rac.results.clustering import Clustering
+from dask_rac.results.verify import Verification
+from dask_rac.results.views import phase_table, round_phases
+from dask_rac.store.advice import resume_advice
+from dask_rac.store.header import read_header
+from dask_rac.store.journal import Journal
+from dask_rac.store.manifest import Manifest, count_manifests, read_chain
+from dask_rac.store.overview import overview
+from dask_rac.tasks.client import choose_scheduler
+from dask_rac.tree.cuts import CutForest
+from dask_rac.tree.dendrogram import Dendrogram
+
+if TYPE_CHECKING:
+    from dask_rac.show.report.subject import Subject
+
+
+@public
+class StoredClustering(Clustering):
+    """The hierarchy in a store, finished or not, as returned by `dask_rac.open` and `cluster(store=...)`.
+
+    It has all methods of `Clustering`. Except for `to_scipy`, they hold no more than a few vectors over the nodes in
+    memory. `merges` is a Dask DataFrame over the Parquet files of the store.
+
+    Attributes
+    ----------
+    store : str
+        The path or URL of the store.
+    finished : bool
+        Whether the run is finished. If not, these are the merges so far.
+    peak_disk : int
+        The largest size of the store during the run, in bytes.
+    phases : pandas.DataFrame
+        One row per step: its shards, the seconds its tasks spent on each phase, and the bytes they moved.
+    """
+
+    def __init__(self, run: Journal, report: Listener) -> None:
+        self._run, self._report = run, report
+        self.n_nodes = run.facts.nodes
+        self._loops = run.facts.loops
+        self.store = run.folder.url
+        self.finished = run.finished
+        self.peak_disk = run.chain[-1].peak_disk
+        self._records = [record for manifest in run.chain for record in manifest.records]
+        self._settings = run.header.settings
+
+    @property
+    def n_trees(self) -> int:
+        """The number of trees of the hierarchy, single nodes included."""
+        return self.n_nodes - self._n_merges
+
+    @property
+    def _n_merges(self) -> int:
+        return self._run.merged
+
+    @property
+    def merges(self) -> Any:
+        """One row per merge, as a Dask DataFrame."""
+        return merges_frame(self._run)
+
+    @property
+    def phases(self) -> pd.DataFrame:
+        """One row per step: the seconds its tasks spent on each phase, summed, and the bytes they moved."""
+        rows = [
+            {"step": step.step, "round": step.state.round if step.state else None, "shards": _shards(step)}
+            | {f"{name}_seconds": seconds for name, seconds in step.phases.items()}
+            | {f"{name}_bytes": size for name, size in step.traffic.items()}
+            for step in self._run.chain
+        ]
+        return pd.DataFrame(rows).fillna(0)
+
+    @cached_property
+    def labels(self) -> NDArray[np.int64]:
+        """The tree of each node."""
+        labels = next(iter(self._forest.label_counts(np.array([self.n_trees]))))
+        labels.flags.writeable = False
+        return labels
+
+    @cached_property
+    def _forest(self) -> CutForest:
+        """The merges in the form that flat cuts need."""
+        return CutForest(self.n_nodes, self._parts(), self._settings.sign)
+
+    @cached_property
+    def _tree(self) -> Dendrogram:  # type: ignore[override]
+        """All merges in memory."""
+        return Dendrogram(self.n_nodes, self._run.merges(), self._settings.sign)
+
+    def _parts(self) -> Iterator[Mapping[str, NDArray[Any]]]:
+        """Yield the merges file by file."""
+        return self._run.parts()
+
+    def _label(self, kind: str, values: NDArray[Any]) -> Iterable[NDArray[np.int64]]:
+        """Yield the labels of each cut."""
+        return self._forest.label_heights(values) if kind == "height" else self._forest.label_counts(values)
+
+    def export(self, path: str | PathLike[str], *, join: bool = False, zero: float | None = None) -> str:
+        """Write the whole hierarchy to one file; see `Clustering.export`."""
+        if not self.finished:
+            raise InputError(
+                f"{self.store} is unfinished, and the merges so far are not the whole tree: resume with "
+                f"dask_rac.resume({self.store!r})"
+            )
+        return super().export(path, join=join, zero=zero)
+
+    def verify(self, edges: Any = None, *, client: Any = None) -> AuditReport:
+        """Recompute every height from the edges, in one pass over them; see `Clustering.verify`.
+
+        Parameters
+        ----------
+        edges : optional
+            As for `Clustering.verify`. By default the edges of the run, if they were on disk.
+        client : distributed.Client, optional
+            Where to run. By default the current client, otherwise the threads of this process.
+
+        Returns
+        -------
+        AuditReport
+        """
+        return Verification(self._run, choose_scheduler(client), self._report).run(edges)
+
+    def facts(self) -> dict[str, str]:
+        """Return a short description, as text by name."""
+        facts = super().facts()
+        facts["store"] = self.store if self.finished else f"{self.store}, unfinished"
+        return facts
+
+    def _height_range(self) -> tuple[float, float] | None:
+        """Return the heights of the nearest and the farthest merge."""
+        return self._run.height_range()
+
+    def _subject(self) -> Subject:
+        """Return the content of a report on the current state of the run."""
+        from dask_rac.show.report.words import graph_of  # noqa: PLC0415 - Bokeh is an extra
+
+        now, facts = overview(self.store), self._run.facts
+        return replace(
+            super()._subject(),
+            name=self.store,
+            run=self.store,
+            status="finished" if self.finished else now.status,
+            records=now.rounds,
+            graph=graph_of(now.header, facts),
+            versions=now.header.versions,
+            known={"loops": self._loops, "repeats": facts.repeats, "damaged": now.damaged},
+        )
+
+    def _phase_seconds(self) -> pd.DataFrame:
+        """Return the seconds of each phase: one row per step, summed over its tasks, and one per round in memory."""
+        rows: list[tuple[str, Mapping[str, float]]] = []
+        for step in self._run.chain:
+            name = "edges" if not step.step else str(step.records[-1].round) if step.records else "end"
+            rows += [(name, step.phases)] if step.phases else [round_phases(record) for record in step.records]
+        return phase_table(rows)
+
+
+def _shards(step: Manifest) -> int:
+    """Count the shards of the state after a step."""
+    return len(step.state.shards) if step.state else 0
+
+
+def open_result(path: str | PathLike[str], report: Listener) -> StoredClustering:
+    """Open the result in a store, complete or not."""
+    store = Folder(path)
+    header = read_header(store)
+    written = count_manifests(store)  # before they are read: a run in progress adds to them
+    chain = read_chain(store)
+    if len(chain) < written:
+        raise DamagedStoreError(
+            f"{store.at(manifest_name(len(chain)))} is damaged: dask_rac.resume({store.url!r}) goes back "
+            "to the round before it"
+        )
+    if not chain:
+        raise StoreError(
+            f"{store.url} has nothing to show yet: its edges are still being read; if no process is working on it, "
+            f"{resume_advice(store)}"
+        )
+    return StoredClustering(Journal(store, header, chain), report)
+
+
+def merges_frame(run: Journal) -> Any:
+    """The merges as a Dask DataFrame, one partition per file."""
+    import dask.dataframe as dd  # noqa: PLC0415 - takes half a second, and most runs never ask for it
+    from dask.delayed import delayed  # noqa: PLC0415 - as above
+
+    meta = pd.DataFrame({name: np.empty(0, kind) for name, kind in zip(MERGE_COLUMNS, MERGE_TYPES, strict=True)})
+    if not run.tables:
+        return dd.from_pandas(meta, npartitions=1)
+    parts = [delayed(_frame)(run.folder, table) for table in run.tables]
+    return dd.from_delayed(parts, meta=meta, prefix="merges", verify_meta=False)
+
+
+def _frame(folder: Folder, table: TableRecord) -> pd.DataFrame:
+    """A file of merges."""
+    return pd.DataFrame(dict(read_merges(folder, table)))

@@ -1,0 +1,188 @@
+"""The audit of a stored run: its edges read once, in the threads of this process or on workers."""
+
+from __future__ import annotations
+
+import errno
+import math
+import os
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from os import PathLike, fspath
+from typing import Any
+
+from dask_rac.base.errors import InputError, ResourceError, StoreError
+from dask_rac.base.events import Event, Listener
+from dask_rac.base.text import size_text
+from dask_rac.edges.source import EdgeSource, open_edges
+from dask_rac.engines import engine_for
+from dask_rac.engines.contract import EdgePiece, Limits, Work
+from dask_rac.engines.rows.load import load_graph
+from dask_rac.engines.rows.receipts import new_job
+from dask_rac.files.folder import Folder
+from dask_rac.files.full import disk_full_text, is_disk_full
+from dask_rac.results.audit import TALLY_BYTES, Audit, AuditCosts, AuditReport
+from dask_rac.results.audit_tasks import AuditJob, Tallied, add_piece, audit_bytes, stored_tally, tally_part
+from dask_rac.results.clustering import audit_graph, checked_report
+from dask_rac.store.header import check_source
+from dask_rac.store.journal import Journal
+from dask_rac.store.manifest import Facts
+from dask_rac.tasks.budget import Budget
+from dask_rac.tasks.machine import memory_limit, new_team
+from dask_rac.tasks.scheduler import Scheduler
+from dask_rac.tasks.task_graph import spread
+from dask_rac.tasks.threads import Threads
+
+
+@dataclass(frozen=True)
+class Verification:
+    """An audit of a stored run against its edges."""
+
+    journal: Journal
+    scheduler: Scheduler
+    report: Listener
+    limits: Limits = field(default_factory=Limits)
+    costs: AuditCosts = field(default_factory=AuditCosts)
+
+    @property
+    def _facts(self) -> Facts:
+        return self.journal.facts
+
+    @property
+    def _folder(self) -> Folder:
+        return self.journal.folder
+
+    def run(self, edges: Any) -> AuditReport:
+        """Audit the merges against the edges, by default those of the run; each is read once."""
+        if edges is None or isinstance(edges, str | PathLike):
+            repeats = self._facts.repeats > 0 or edges is not None
+            return checked_report(self._audit_source(self._source(edges), repeats))
+        audit = self._audit()
+        with new_team() as team:
+            audit_graph(audit, load_graph(edges, self._facts.nodes, self.journal.header.settings, team, memory_limit()))
+        return checked_report(audit)
+
+    def _audit(self) -> Audit:
+        """An audit that has seen no edge yet."""
+        return Audit(self._facts.nodes, self.journal.merges(), self.journal.header.settings)
+
+    def _source(self, edges: str | PathLike[str] | None) -> EdgeSource:
+        """The edges on disk; those of the run must be unchanged."""
+        if edges is not None:
+            name = fspath(edges)
+            return open_edges(os.path.abspath(name) if name and "://" not in name else name)
+        header = self.journal.header
+        if header.source is None:
+            raise InputError("the edges of this run were not on disk: give them again with verify(edges)")
+        source = open_edges(header.source)
+        check_source(header, source)
+        return source
+
+    def _audit_source(self, source: EdgeSource, repeats: bool) -> Audit:
+        """An audit that has seen every edge once: in the order of the input, or, if some may occur twice, united."""
+        header, left = self.journal.header, self._left_for_edges()
+        work = Work(self._folder, header, self.scheduler, left, _quiet, self.limits, facts=self._facts)
+        work.attempt = f"verify-{work.attempt}"
+        job = new_job(work, self._facts.nodes, self._facts.edges, 0)
+        try:
+            with self._explained():
+                self.scheduler.check(self._folder)
+                pieces = engine_for(header.settings, header.engine).pieces(source, repeats, work)
+                threads = _fitting(left, max((piece.bytes for piece in pieces), default=0))
+                audit_job = AuditJob(job, tuple(self.journal.tables), threads)
+                if isinstance(self.scheduler, Threads):
+                    return self._add_here(audit_job, pieces)
+                return self._add_there(audit_job, pieces)
+        finally:
+            self._folder.remove(job.folder)
+
+    def _left_for_edges(self) -> Budget:
+        """What an audit leaves of the memory; raises if it does not fit, there or here, where the report is made."""
+        nodes, budget = self._facts.nodes, self.scheduler.budget(None)
+        here, there = (audit_bytes(self.journal.tables, nodes, report, self.costs) for report in (True, False))
+        if here >= memory_limit():
+            raise ResourceError(
+                f"the audit of {nodes:,} nodes needs {size_text(here)} in this process, which may use "
+                f"{size_text(memory_limit())}: verify on a larger machine"
+            )
+        if isinstance(self.scheduler, Threads):
+            return Budget(memory_limit() - here, 1, budget.threads)
+        if there >= budget.process:
+            raise ResourceError(
+                f"the audit of {nodes:,} nodes needs {size_text(there)} in each worker process, which may use "
+                f"{size_text(budget.process)}, half of its memory: start workers with "
+                f"memory_limit='{math.ceil(2.2 * there / 1e6)}MB' or more, and fewer of them if necessary"
+            )
+        return Budget(budget.processes * (budget.process - there), budget.processes, budget.threads)
+
+    def _add_here(self, audit_job: AuditJob, pieces: Sequence[EdgePiece]) -> Audit:
+        """Add all pieces in the threads of this process."""
+        audit = self._audit()
+        with ThreadPoolExecutor(audit_job.threads) as pool:
+            added = pool.map(partial(add_piece, audit), pieces)
+            for done, _ in enumerate(added, 1):
+                self._report_pieces(done, len(pieces))
+        return audit
+
+    def _add_there(self, audit_job: AuditJob, pieces: Sequence[EdgePiece]) -> Audit:
+        """Let each worker process tally a part of the pieces, then add the tallies, always in the same order."""
+        parts = min(self.scheduler.budget(None).processes, len(pieces))
+        self._check_disk(parts)
+        self._folder.write(audit_job.marker, b"")
+        done = 0
+
+        def watch(_: str, receipt: Tallied) -> None:
+            nonlocal done
+            done += receipt.pieces
+            self._report_pieces(done, len(pieces))
+
+        graph = spread(tally_part, audit_job.job.attempt, [(audit_job, pieces[k::parts]) for k in range(parts)])
+        receipts = self.scheduler.compute(graph, watch).get(tally_part.__name__, [])
+        audit = self._audit()
+        for receipt in receipts:
+            audit.add_tally(stored_tally(self._folder, receipt))
+        return audit
+
+    def _report_pieces(self, done: int, total: int) -> None:
+        """Report progress."""
+        self.report(Event("verify", self._facts.nodes, done=done, total=total))
+
+    def _check_disk(self, parts: int) -> None:
+        """Raise unless the store has room for this many tallies."""
+        free, needed = self._folder.free_bytes(), parts * TALLY_BYTES * (self.journal.merged + 1)
+        if free is not None and free < needed:
+            raise ResourceError(
+                f"{self._folder.url} has {size_text(free)} free, and the partial results of {parts} workers "
+                f"temporarily need {size_text(needed)} there: make room"
+            )
+
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        """Say what to do about a store that cannot be written."""
+        try:
+            yield
+        except OSError as error:
+            if is_disk_full(error):
+                raise ResourceError(disk_full_text(self._folder.url, "make room and verify again")) from error
+            if error.errno not in (errno.EROFS, errno.EACCES, errno.EPERM):
+                raise
+            raise StoreError(
+                f"{self._folder.url} cannot be written: {error.strerror}; verifying on workers, or with edges given "
+                "twice, writes to it: make it writable, or verify without a client"
+            ) from error
+
+
+def _fitting(left: Budget, piece: int) -> int:
+    """Return how many threads of each process have room for a piece of the edges; raise if not even one has."""
+    if piece > left.process:
+        raise ResourceError(
+            f"edges that are read together need {size_text(piece)}, and the audit leaves {size_text(left.process)} in "
+            "each process: give processes more memory, or write the edges in smaller row groups"
+        )
+    return min(left.threads, left.process // max(1, piece))
+
+
+def _quiet(_: Event) -> None:
+    """Uniting edges reports nothing: progress counts pieces that were added."""

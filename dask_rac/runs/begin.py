@@ -1,0 +1,154 @@
+"""Begin a stored run: make the store, read the edges, run to the end."""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from os import PathLike
+from typing import Any
+
+from dask_rac.base.checks import check_kind
+from dask_rac.base.errors import InputError, ResourceError, StoppedError, StoreError
+from dask_rac.base.events import Event, Listener
+from dask_rac.base.names import HEADER, INPUT, LOCK, STORE_FOLDERS
+from dask_rac.base.settings import EDGE_COLUMNS, Settings
+from dask_rac.edges.checks import check_missing
+from dask_rac.edges.conflicts import ConflictError, find_conflict
+from dask_rac.edges.given import is_dask_frame, require_columns
+from dask_rac.edges.source import EdgeSource, open_edges
+from dask_rac.engines.rows.load import Graph, load_graph
+from dask_rac.engines.warmup import compile_kernels
+from dask_rac.files.folder import Folder
+from dask_rac.files.full import disk_full_text, is_disk_full
+from dask_rac.files.tables import write_frame
+from dask_rac.runs.loop import StoredRun
+from dask_rac.runs.options import RunOptions, check_options
+from dask_rac.store.advice import not_writable_text, refuse_taken_store, resumable, taken_text
+from dask_rac.store.header import Header, write_header
+from dask_rac.store.journal import Journal
+from dask_rac.store.manifest import count_manifests
+from dask_rac.tasks.client import choose_scheduler
+from dask_rac.tasks.machine import memory_limit, new_team, versions
+from dask_rac.tasks.scheduler import Scheduler
+from dask_rac.tasks.task_graph import TaskGraph
+
+
+def spool_graph(frame: Any, store: Folder) -> TaskGraph:
+    """Write the partitions of a Dask DataFrame."""
+    graph = TaskGraph(uuid.uuid4().hex[:8])
+    for number, partition in enumerate(frame[list(EDGE_COLUMNS)].to_delayed()):
+        graph.add(write_frame, partition, store, number, name="spool")
+    return graph
+
+
+def begin_run(edges: Any, settings: Settings, options: RunOptions, report: Listener) -> Journal:
+    """Begin a run in a new store, and bring it to its end."""
+    check_options(options)
+    store, scheduler = Folder(options.store), choose_scheduler(options.client)
+    budget = scheduler.budget(options.memory)
+    source = open_edges(edges) if isinstance(edges, str | PathLike) else None
+    if source is not None:
+        check_kind(source.kind, settings.weights)
+        options = options if options.n_nodes is not None else replace(options, n_nodes=source.nodes)
+    report(Event("compile"))
+    compile_kernels("int32")
+    given = source or _open_input(edges, options.n_nodes, settings)
+    with _new_store(store) as undo, store.locked() as held:
+        scheduler.check(store, given if isinstance(given, EdgeSource) else None)
+        header = _header(given, settings, options)
+        _begin_store(store, header)
+        undo.append(HEADER)
+        run = StoredRun(store, header, scheduler, budget, report, options.limits, exclusive=held)
+        with resumable(store):
+            run_to_end(run, _spool(given, store, scheduler, run) if is_dask_frame(given) else given)
+    report(Event("done", run.facts.nodes, run.journal.merged))
+    return run.journal
+
+
+def run_to_end(run: StoredRun, given: EdgeSource | Graph | None) -> None:
+    """Run to the end; an edge with two weights is an error that names its rows."""
+    if isinstance(given, EdgeSource):
+        given = replace(given, batch_rows=run.limits.batch_rows)
+    try:
+        run.go(given)
+    except ConflictError as error:
+        assert isinstance(given, EdgeSource)
+        raise InputError(find_conflict(given, error.edge)) from error
+
+
+def _open_input(edges: Any, n_nodes: int | None, settings: Settings) -> Graph | Any:
+    """Return edges that are not on disk: a Dask DataFrame as it is, edges in memory as a graph."""
+    if is_dask_frame(edges):
+        require_columns(edges.columns)
+        return edges
+    with new_team() as team:
+        graph = load_graph(edges, n_nodes, settings, team, memory_limit())
+    check_missing(settings, len(graph.rows.start), graph.least, graph.largest)
+    return graph
+
+
+def _header(given: Any, settings: Settings, options: RunOptions) -> Header:
+    """Return the header that describes the run in its store."""
+    n_nodes = None if options.n_nodes is None else int(options.n_nodes)
+    shards = None if options.shards is None else int(options.shards)
+    if not isinstance(given, EdgeSource):
+        return Header(settings, None, "", "float64", n_nodes, shards, versions())
+    name = given.name if "://" in given.name else os.path.abspath(given.name)
+    return Header(settings, name, given.fingerprint, _weights(given, settings), n_nodes, shards, versions())
+
+
+def _weights(source: EdgeSource, settings: Settings) -> str:
+    """Return the dtype of the weights in the first state; the mean of float32 weights may not be a float32."""
+    return "float64" if settings.duplicates == "mean" else source.weight_dtype
+
+
+@contextmanager
+def _new_store(store: Folder) -> Iterator[list[str]]:
+    """Create a folder to begin a run in, and remove its content again if that fails before anything is committed."""
+    existed = store.exists()
+    refuse_taken_store(store)
+    if store.local:
+        try:
+            os.makedirs(store.path, exist_ok=True)
+            os.close(os.open(store.at(LOCK), os.O_RDWR | os.O_CREAT, 0o666))
+        except OSError as error:
+            raise StoreError(not_writable_text(store, error)) from error
+    undo: list[str] = []
+    try:
+        yield undo
+    except StoppedError:
+        raise
+    except Exception:
+        if undo and count_manifests(store) == 0:
+            for name in (*undo, *STORE_FOLDERS, LOCK):
+                store.remove(name)
+        if store.local and not existed and set(store.names()) <= {LOCK}:
+            store.remove("")
+        raise
+
+
+def _begin_store(store: Folder, header: Header) -> None:
+    """Make a folder the store of this run, unless it belongs to another."""
+    try:
+        begun = write_header(store, header)
+    except OSError as error:
+        if is_disk_full(error):
+            raise ResourceError(disk_full_text(store.url, "make room, or use another disk")) from error
+        raise StoreError(not_writable_text(store, error)) from error
+    if not begun:
+        raise StoreError(taken_text(store))
+
+
+def _spool(frame: Any, store: Folder, scheduler: Scheduler, run: StoredRun) -> EdgeSource:
+    """Write the partitions of a Dask DataFrame to the store, so that tasks can read them twice."""
+    run.report(Event("load"))
+    try:
+        with run.explained():
+            scheduler.compute(spool_graph(frame, store), lambda *_: None)
+    except StoppedError as error:
+        remedy = "make room and start again; the Dask DataFrame is not completely written"
+        raise ResourceError(disk_full_text(store.url, remedy)) from error
+    return open_edges(f"{store.url}/{INPUT}")

@@ -1,0 +1,196 @@
+"""A run in memory: in the threads of this process, or as one task on a worker of a client."""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Iterator
+from concurrent.futures import CancelledError
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from os import PathLike, fspath
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import scipy.sparse as sp
+
+from dask_rac.base.errors import InputError, ResourceError, StoppedError
+from dask_rac.base.events import Event, Listener
+from dask_rac.base.settings import EDGE_COLUMNS, Settings
+from dask_rac.base.text import size_text
+from dask_rac.edges.checks import check_missing
+from dask_rac.edges.given import is_dask_frame, require_columns
+from dask_rac.edges.source import is_table, open_edges
+from dask_rac.engines.contract import Limits, MergeList
+from dask_rac.engines.in_memory import run
+from dask_rac.engines.rows.load import load_graph
+from dask_rac.engines.rows.sizes import REST_COPIES, REST_VECTORS, EntrySizes
+from dask_rac.engines.warmup import compile_kernels
+from dask_rac.kernels.arrays import Merges
+from dask_rac.runs.options import PlanOptions
+from dask_rac.tasks import messages
+from dask_rac.tasks.client import choose_scheduler
+from dask_rac.tasks.machine import memory_limit, new_team
+from dask_rac.tasks.task_graph import computed, is_lazy, lazy_list, single_task
+from dask_rac.tasks.team import Team
+from dask_rac.tasks.threads import Threads
+from dask_rac.tasks.workers import Workers, WorkersDiedError
+
+SHARE = 0.95  # fraction of its memory that a worker may use: above, Dask kills it
+PROCESS_BYTES = 300_000_000  # of the interpreter and its libraries
+ROW_BYTES = 24  # per edge of the input
+ATTEMPTS = 3  # to send edges to a worker: they are lost if it dies
+REMEDY = "give store= as well, to run through the disk, or start workers with more memory"
+
+
+@dataclass(frozen=True)
+class Task:
+    """What a worker receives beside the edges."""
+
+    n_nodes: int | None
+    settings: Settings
+    limits: Limits
+    token: str = ""
+    """Under which it sends its events."""
+
+
+def cluster_edges(edges: Any, settings: Settings, options: PlanOptions, report: Listener) -> MergeList:
+    """Cluster edges in the memory of this process or of a worker; objects that are not edges are refused here."""
+    place, task = choose_scheduler(options.client), Task(options.n_nodes, settings, options.limits)
+    if isinstance(place, Threads) or not _known(edges):
+        with new_team() as team:
+            return find_merges(edges, task, team, memory_limit(), report)
+    limits = place.ready()
+    most = max(limits.values())
+    shipped = _shippable(edges)
+    if not isinstance(shipped, str) and not is_lazy(shipped):
+        check_room(shipped, options.n_nodes, settings, most)
+    if min(limits.values()) < most:
+        place.preferred = [address for address, limit in limits.items() if limit == most]
+    return _compute(place, shipped, task, report)
+
+
+def find_merges(edges: Any, task: Task, team: Team, memory: int, report: Listener) -> MergeList:
+    """Cluster edges in the memory of this process, which may use `memory` bytes."""
+    settings = task.settings
+    report(Event("compile"))
+    compile_kernels("int32")
+    report(Event("load"))
+    loaded = load_graph(edges, task.n_nodes, settings, team, memory)
+    nodes, ids = len(loaded.rows.start), loaded.rows.neighbour.dtype.name
+    check_missing(settings, nodes, loaded.least, loaded.largest)
+    if ids != "int32":
+        report(Event("compile", nodes))
+        compile_kernels(ids)
+    found = run(loaded, settings, team, report, task.limits)
+    report(Event("done", nodes, len(found.round)))
+    return found
+
+
+def cluster_in_memory(edges: Any, task: Task) -> MergeList | InputError | ResourceError:
+    """The task: cluster edges with all threads of the worker that runs it.
+
+    Errors that users can act on are returned: if they were raised, the worker would log them as well.
+    """
+    worker = messages.current_worker()
+    assert worker is not None
+    limit = int(worker.memory_manager.memory_limit or memory_limit())
+    try:
+        check_room(edges, task.n_nodes, task.settings, limit)
+        given = pd.concat(edges, ignore_index=True) if isinstance(edges, list) else edges
+        with Team(worker.state.nthreads) as team, messages.sending(task.token) as report:
+            return find_merges(given, task, team, limit, report)
+    except (InputError, ResourceError) as error:
+        if isinstance(edges, str):
+            error.add_note(f"as seen by worker {worker.address}")
+        return error.with_traceback(None)
+
+
+def check_room(edges: Any, n_nodes: int | None, settings: Settings, limit: int) -> None:
+    """Raise if a run on these edges cannot fit in a worker with `limit` bytes of memory."""
+    rows, nodes = _rows(edges), n_nodes if isinstance(n_nodes, int) else 0
+    entry = EntrySizes.of(settings, nodes, rows, "float64").entry
+    needed = int(REST_COPIES * entry * 2 * rows) + ROW_BYTES * rows + REST_VECTORS * nodes
+    if needed + PROCESS_BYTES > SHARE * limit:
+        raise ResourceError(
+            f"{rows:,} edges need at least {size_text(needed)} of memory, and a worker has {size_text(limit)}: {REMEDY}"
+        )
+
+
+def _rows(edges: Any) -> int:
+    """Return the least number of edges, without reading them."""
+    if isinstance(edges, str):
+        return open_edges(edges).rows
+    if isinstance(edges, list):
+        return sum(map(len, edges))
+    if hasattr(edges, "nnz"):
+        return int(edges.nnz) // 2
+    first = edges[0] if isinstance(edges, tuple) else edges
+    return len(first) if hasattr(first, "__len__") else 0
+
+
+def _known(edges: Any) -> bool:
+    """Return whether edges are of a type that can be sent to a worker, or opened there."""
+    return (
+        isinstance(edges, str | PathLike | tuple | pd.DataFrame)
+        or sp.issparse(edges)
+        or is_table(edges)
+        or is_dask_frame(edges)
+    )
+
+
+def _shippable(edges: Any) -> Any:
+    """Return edges in a form for a worker: a path, partitions to compute there, or data in memory here."""
+    if isinstance(edges, str | PathLike):
+        name = fspath(edges)
+        return name if "://" in name or not name else os.path.abspath(name)
+    if is_dask_frame(edges):
+        require_columns(edges.columns)
+        return lazy_list(edges[list(EDGE_COLUMNS)].to_delayed())
+    if isinstance(edges, tuple) and any(hasattr(column, "__dask_graph__") for column in edges):
+        return computed(edges)
+    return edges
+
+
+def _compute(place: Workers, shipped: Any, task: Task, report: Listener, attempts: int = ATTEMPTS) -> MergeList:
+    """Cluster edges on a worker. Edges in memory are sent to one first, and to another if it dies."""
+    in_memory = not isinstance(shipped, str) and not is_lazy(shipped)
+    with _without_store():
+        held = place.send(shipped) if in_memory else shipped
+    try:
+        answer = _answer(place, held, replace(task, token=uuid.uuid4().hex[:8]), report)
+    except CancelledError:
+        if not in_memory or attempts == 1 or place.client.status != "running":
+            raise
+        return _compute(place, shipped, task, report, attempts - 1)
+    finally:
+        if in_memory:
+            held.release()
+    if isinstance(answer, MergeList):
+        return _owned(answer)
+    raise answer
+
+
+def _answer(place: Workers, held: Any, task: Task, report: Listener) -> MergeList | InputError | ResourceError:
+    """Run the task and return its result."""
+    graph = single_task(cluster_in_memory, task.token, held, task)
+    with _without_store(), place.listening(task.token, report):
+        answer: MergeList | InputError | ResourceError = place.compute(graph, lambda *_: None)["cluster_in_memory"][0]
+    return answer
+
+
+@contextmanager
+def _without_store() -> Iterator[None]:
+    """Explain what has stopped a run that cannot be resumed."""
+    try:
+        yield
+    except StoppedError as error:
+        died = isinstance(error, WorkersDiedError)
+        raise ResourceError(f"workers died repeatedly during this run: {REMEDY}" if died else str(error)) from error
+
+
+def _owned(found: MergeList) -> MergeList:
+    """The same with arrays that kernels accept: what comes over a wire cannot be written to."""
+    merges = Merges._make(np.require(column, requirements="W") for column in found.merges)
+    return replace(found, merges=merges, round=np.require(found.round, requirements="W"))

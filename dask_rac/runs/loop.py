@@ -1,0 +1,196 @@
+"""The loop of a run with a store: begin, then step after step, each committed; resume from any of them.
+
+The loop is the journal's half of a run. What a step computes is its engine's (`engines.contract`); when a step counts,
+which states stay on disk, and what to say when something stops it, is decided here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, field, replace
+from time import monotonic, perf_counter
+from typing import Any
+
+from dask_rac.base.errors import DamagedStoreError, ResourceError, StoppedError, StoreInUseError
+from dask_rac.base.events import Event, Listener, RoundRecord
+from dask_rac.base.names import MERGES, ROUNDS, TREE
+from dask_rac.edges.source import EdgeSource
+from dask_rac.engines import engine_for
+from dask_rac.engines.contract import Limits, Step, Work
+from dask_rac.files.folder import Folder
+from dask_rac.files.full import disk_full_text, is_disk_full
+from dask_rac.store import manifest as manifests
+from dask_rac.store.cleanup import clean_store
+from dask_rac.store.header import Header
+from dask_rac.store.journal import Journal
+from dask_rac.store.manifest import Facts, Manifest, State
+from dask_rac.store.statistics import write_statistics
+from dask_rac.tasks.budget import Budget
+from dask_rac.tasks.scheduler import Scheduler
+
+
+@dataclass
+class StoredRun:
+    """A run in progress."""
+
+    store: Folder
+    header: Header
+    scheduler: Scheduler
+    budget: Budget
+    report: Listener
+    limits: Limits = field(default_factory=Limits)
+    chain: list[Manifest] = field(default_factory=list)
+    exclusive: bool = False
+    """Whether this process holds the lock of the store."""
+    _durable: float = field(default_factory=monotonic)
+    _began: float = field(default_factory=perf_counter)
+    _before: float = 0.0
+    _attempt: str = ""
+
+    def go(self, given: Any = None) -> None:
+        """Run to the end, from wherever the store is; `given` are the edges, if they have not been read yet."""
+        self._before = self.chain[-1].seconds if self.chain else 0.0
+        if not self.chain:
+            in_memory = not isinstance(given, EdgeSource)
+            with _not_resumable(self.store) if in_memory else nullcontext(), self.explained():
+                work = self._work()
+                self._commit(engine_for(self.header.settings, self.header.engine).begin(given, work), work)
+        if len(self.chain) == 1:
+            self.report(Event("rounds", self.facts.nodes))
+        while (state := self.chain[-1].state) is not None:
+            with self.explained():
+                self._advance(state)
+
+    def _advance(self, state: State) -> None:
+        """One step further."""
+        began, work = perf_counter(), self._work()
+        step = engine_for(self.header.settings, state.engine or self.header.engine).advance(state, work)
+        self._commit(step, work)
+        if step.event is not None:
+            self.report(replace(step.event, seconds=perf_counter() - began, bytes=sum(work.bytes.values())))
+
+    @property
+    def facts(self) -> Facts:
+        """What was found out when the edges were read."""
+        return self.chain[0].facts
+
+    @property
+    def journal(self) -> Journal:
+        """What has been committed."""
+        return Journal(self.store, self.header, self.chain)
+
+    def _work(self) -> Work:
+        """What the engine gets for the next step."""
+        work = Work(
+            self.store,
+            self.header,
+            self.scheduler,
+            self.budget,
+            self.report,
+            self.limits,
+            len(self.chain),
+            self.facts if self.chain else None,
+            self.journal.merged,
+            self._last_record(),
+        )
+        self._attempt = work.attempt
+        return work
+
+    def _last_record(self) -> RoundRecord | None:
+        """What the last round did."""
+        return next((record for manifest in reversed(self.chain) for record in reversed(manifest.records)), None)
+
+    def _commit(self, step: Step, work: Work) -> None:
+        """Make a step count, then delete what is no longer needed."""
+        disk = self._disk() + step.scratch + _step_bytes(step)
+        number = len(self.chain)
+        facts = self.facts if self.chain else step.facts
+        assert facts is not None
+        manifest = Manifest(
+            number,
+            manifests.parent_digest(self.store, number),
+            facts,
+            step.state,
+            step.merges,
+            step.records,
+            peak_disk=max([disk, *(manifest.peak_disk for manifest in self.chain)]),
+            seconds=round(self._before + perf_counter() - self._began, 3),
+            phases=work.seconds,
+            traffic=work.bytes,
+        )
+        self._flush(manifest)
+        for record in step.records:
+            write_statistics(self.store, record)
+        if not manifests.commit(self.store, manifest):
+            raise self._overtaken()
+        self.chain.append(manifest)
+        self.clean()
+
+    def _flush(self, manifest: Manifest) -> None:
+        """Have the files of a step survive a power failure, every minute of work and at the end."""
+        due = monotonic() - self._durable > self.limits.durable_seconds or manifest.state is None
+        if self.store.local and due:
+            for name in manifests.file_names(manifest):
+                if self.store.exists(name):
+                    self.store.sync(name)
+            self._durable = monotonic()
+
+    def clean(self) -> None:
+        """Delete everything that no step needs any more."""
+        clean_store(self.store, self.chain, len(self._kept()))
+
+    def _kept(self) -> list[Manifest]:
+        """Return the steps whose state is kept: the last, and the one before if there is room for both and the next."""
+        last = self.chain[-1:]
+        if len(self.chain) < 2 or not last[0].state or not self.chain[-2].state:
+            return last
+        now, then = last[0].state.bytes, self.chain[-2].state.bytes
+        return self.chain[-2:] if then + 2.4 * now <= self.limits.disk_share * self.facts.input_bytes else last
+
+    def _disk(self) -> int:
+        """Return the bytes of all committed files in the store."""
+        tables = sum(table.bytes for manifest in self.chain for table in manifest.merges)
+        states = sum(manifest.state.bytes for manifest in self._kept() if manifest.state) if self.chain else 0
+        return tables + states
+
+    @contextmanager
+    def explained(self) -> Iterator[None]:
+        """Explain what to do about a full disk, or about another run in the same store."""
+        try:
+            yield
+        except (OSError, DamagedStoreError) as error:
+            if manifests.count_manifests(self.store) > len(self.chain):
+                raise self._overtaken() from error
+            if not is_disk_full(error):
+                raise
+            self.clean_attempt()
+            remedy = f"make room, then resume with dask_rac.resume({self.store.url!r})"
+            raise StoppedError(disk_full_text(self.store.url, remedy)) from error
+
+    def _overtaken(self) -> StoreInUseError:
+        """Another run has done this step: delete what this one has written, and say so."""
+        for folder in (ROUNDS, MERGES, TREE):
+            for name in self.store.names(folder):
+                if self._attempt and name.startswith(self._attempt):
+                    self.store.remove(f"{folder}/{name}")
+        return StoreInUseError(f"{self.store.url}: another run has already done step {len(self.chain)}; this one stops")
+
+    def clean_attempt(self) -> None:
+        """Delete what steps that were not committed have written, where no other process can be working on one."""
+        if self.exclusive:
+            clean_store(self.store, self.chain, len(self._kept()), everything=True)
+
+
+@contextmanager
+def _not_resumable(store: Folder) -> Iterator[None]:
+    """Do not advise to resume what only the memory of this process holds."""
+    try:
+        yield
+    except StoppedError as error:
+        raise ResourceError(disk_full_text(store.url, "make room and start again")) from error
+
+
+def _step_bytes(step: Step) -> int:
+    """Return the bytes of what a step has written and keeps."""
+    return sum(table.bytes for table in step.merges) + (step.state.bytes if step.state else 0)

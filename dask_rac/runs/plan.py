@@ -1,0 +1,114 @@
+"""What a run would take, before it runs."""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import asdict, dataclass, fields
+from os import PathLike
+from typing import Any
+
+from dask_rac.base.errors import InputError
+from dask_rac.base.events import Event, Listener
+from dask_rac.base.settings import Settings
+from dask_rac.base.text import size_text
+from dask_rac.edges.source import BATCH_ROWS, EdgeSource, open_edges
+from dask_rac.engines import engine_for
+from dask_rac.engines.contract import Expected
+from dask_rac.engines.rows.intake import scan_graph
+from dask_rac.runs.options import PlanOptions, check_options
+from dask_rac.show.cards import card
+from dask_rac.tasks.budget import Budget
+from dask_rac.tasks.client import choose_scheduler
+from dask_rac.tasks.scheduler import Scheduler
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a run would need, worked out before it starts; `dask_rac.plan` returns it."""
+
+    nodes: int
+    """Number of nodes of the graph."""
+    edges: int
+    """Rows of the input, including self loops and repeated edges."""
+    shards: int
+    """How many shards the graph is cut into at first; 1 if it stays in memory."""
+    shard_bytes: int
+    """Bytes of each shard in memory."""
+    memory: int
+    """Bytes of arrays at the peak, in all processes together."""
+    budget: Budget
+    """What the run may use: memory, processes, and threads per process."""
+    disk: int
+    """Typical size of the store at its peak, in bytes."""
+    input_bytes: int
+    """Size of the edges on disk, in bytes."""
+    graph: Any
+    """The first round as a Dask graph; `plan.graph.visualize()` draws it."""
+
+    def visualize(self, *arguments: Any, **keywords: Any) -> Any:
+        """Draw the graph of the first round, like `visualize` of Dask's own collections."""
+        return self.graph.visualize(*arguments, **keywords)
+
+    def __repr__(self) -> str:
+        facts = ", ".join(f"{name}={value}" for name, value in self.facts().items())
+        return f"<Plan: {facts}>"
+
+    def _repr_html_(self) -> str:
+        return card("dask_rac.Plan", self.facts())
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the numbers as a dict, for other programs."""
+        known = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "graph"}
+        return {**known, "budget": asdict(self.budget), "tasks": len(self.graph.tasks)}
+
+    def facts(self) -> dict[str, str]:
+        """Return a short summary: a text for each name."""
+        return {
+            "nodes": f"{self.nodes:,}",
+            "edges": f"{self.edges:,}",
+            "shards": f"{self.shards:,} of {size_text(self.shard_bytes)}",
+            "memory": f"{size_text(self.memory)} of {size_text(self.budget.memory)}",
+            "disk": f"{size_text(self.disk)} beside {size_text(self.input_bytes)} of edges",
+            "processes": f"{self.budget.processes} of {self.budget.threads} threads",
+            "first round": f"{self.graph!r}".strip("<>").removeprefix("Graph of "),
+        }
+
+
+def plan_stored(edges: Any, settings: Settings, options: PlanOptions, report: Listener) -> Plan:
+    """Estimate the resources of a run."""
+    check_options(options)
+    scheduler = choose_scheduler(options.client)
+    budget = scheduler.budget(options.memory)
+    if not isinstance(edges, str | PathLike):
+        raise InputError("plan() needs edges on disk: give the path of a Parquet file or folder, or of a Zarr group")
+    source = open_edges(edges)
+    nodes = options.n_nodes if options.n_nodes is not None else _count_nodes(source, settings, scheduler, report)
+    return plan_sizes(Expected(nodes, source.rows, source.weight_dtype, source.bytes), settings, options.shards, budget)
+
+
+def plan_sizes(given: Expected, settings: Settings, shards: int | None, budget: Budget) -> Plan:
+    """What a run on edges of this size would take; `shards` is the number that the user wants, if any."""
+    sizes = engine_for(settings).sizes(given, settings, shards, budget)
+    return Plan(
+        nodes=given.nodes,
+        edges=given.rows,
+        shards=sizes.shards,
+        shard_bytes=sizes.shard_bytes,
+        memory=sizes.memory,
+        budget=budget,
+        disk=sizes.disk,
+        input_bytes=given.bytes,
+        graph=sizes.graph,
+    )
+
+
+def _count_nodes(source: EdgeSource, settings: Settings, scheduler: Scheduler, report: Listener) -> int:
+    """Return the number of nodes from the metadata of the files, from their statistics, or by reading them."""
+    if source.nodes is not None:
+        return source.nodes
+    if source.largest_id is not None:
+        return source.largest_id + 1
+    report(Event("scan"))
+    token = uuid.uuid4().hex[:8]
+    scanned = scheduler.compute(scan_graph(token, source, source.units(BATCH_ROWS), None, settings), lambda *_: None)
+    return 1 + max((receipt.largest_id for receipt in scanned.get("scan", [])), default=-1)

@@ -1,0 +1,75 @@
+"""Resume a stored run from its newest sound step."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from os import PathLike
+
+from dask_rac.base.errors import InputError, StoreError
+from dask_rac.base.events import Event, Listener
+from dask_rac.edges.source import EdgeSource, open_edges
+from dask_rac.engines.warmup import compile_kernels
+from dask_rac.files.folder import Folder
+from dask_rac.runs.begin import run_to_end
+from dask_rac.runs.loop import StoredRun
+from dask_rac.runs.options import PlanOptions
+from dask_rac.store.advice import resumable
+from dask_rac.store.cleanup import clean_store, newest_sound
+from dask_rac.store.header import Header, check_source, read_header
+from dask_rac.store.journal import Journal
+from dask_rac.store.manifest import count_manifests, read_chain
+from dask_rac.tasks.client import choose_scheduler
+
+
+def resume_run(path: str | PathLike[str], options: PlanOptions, report: Listener) -> Journal:
+    """Finish the run in a store."""
+    store = Folder(path)
+    header = read_header(store)
+    scheduler = choose_scheduler(options.client)
+    chain = read_chain(store)
+    if chain and chain[-1].state is None and len(chain) == count_manifests(store):
+        chain = newest_sound(store)
+    if not chain or chain[-1].state is not None:
+        with store.locked() as held, resumable(store):
+            budget = scheduler.budget(options.memory)
+            run = StoredRun(store, header, scheduler, budget, report, options.limits, exclusive=held)
+            _continue(run)
+            chain = run.chain
+    else:
+        with suppress(StoreError), store.locked() as held:  # the disk may be read-only
+            clean_store(store, chain, 0, everything=held)
+    journal = Journal(store, header, chain)
+    report(Event("done", journal.facts.nodes, journal.merged))
+    return journal
+
+
+def _continue(run: StoredRun) -> None:
+    """Run to the end from the newest intact step."""
+    store, header = run.store, run.header
+    run.chain = newest_sound(store)
+    source = None
+    if header.source is not None and (not run.chain or run.chain[-1].state is not None):
+        source = _input_again(header, needed=not run.chain)
+    if not run.chain and source is None:
+        raise StoreError(
+            f"{store.url} was stopped before its edges were read, and they were not on disk: start a new run in "
+            "another folder"
+        )
+    run.report(Event("compile"))
+    compile_kernels("int32")
+    run.scheduler.check(store, source if not run.chain else None)
+    run.clean_attempt()
+    run_to_end(run, source)
+
+
+def _input_again(header: Header, needed: bool) -> EdgeSource | None:
+    """Open the edges of a resumed run, which must be unchanged, but may be gone once they have been read."""
+    assert header.source is not None
+    try:
+        source = open_edges(header.source)
+    except InputError:
+        if needed:
+            raise
+        return None
+    check_source(header, source)
+    return source

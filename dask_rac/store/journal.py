@@ -1,0 +1,75 @@
+"""What a store holds for its readers: the header, and the steps that were committed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from numpy.typing import NDArray
+
+from dask_rac.base.ids import cluster_id_dtype
+from dask_rac.base.settings import MERGE_COLUMNS
+from dask_rac.files.folder import Folder
+from dask_rac.files.tables import TableRecord, read_merges
+from dask_rac.kernels.arrays import Merges, empty_merges
+from dask_rac.store.header import Header
+from dask_rac.store.manifest import Facts, Manifest
+
+
+@dataclass(frozen=True)
+class Journal:
+    """A run as it was committed, finished or not."""
+
+    folder: Folder
+    header: Header
+    chain: Sequence[Manifest]
+    """From the first step to the newest."""
+
+    @property
+    def facts(self) -> Facts:
+        """What reading the edges has shown."""
+        return self.chain[0].facts
+
+    @property
+    def finished(self) -> bool:
+        """Whether the run has come to its end."""
+        return self.chain[-1].state is None
+
+    @property
+    def tables(self) -> list[TableRecord]:
+        """The files of merges, in order."""
+        return [table for manifest in self.chain for table in manifest.merges]
+
+    @property
+    def merged(self) -> int:
+        """Merges so far."""
+        return sum(table.rows for table in self.tables)
+
+    def height_range(self) -> tuple[float, float] | None:
+        """The heights of the nearest and the farthest merge."""
+        if not self.tables:
+            return None
+        low, high = min(table.low for table in self.tables), max(table.high for table in self.tables)
+        return (low, high) if self.header.settings.sign > 0 else (high, low)
+
+    def parts(self) -> Iterator[Mapping[str, NDArray[Any]]]:
+        """The merges, file by file."""
+        return (read_merges(self.folder, table) for table in self.tables)
+
+    def merges(self) -> Merges:
+        """All merges in memory, as narrow as possible."""
+        return all_merges(self.folder, self.tables, self.facts.nodes)
+
+
+def all_merges(folder: Folder, tables: Sequence[TableRecord], nodes: int) -> Merges:
+    """The merges of some files, as narrow as possible."""
+    ids, total = cluster_id_dtype(nodes), sum(table.rows for table in tables)
+    merges = empty_merges(total, ids)
+    at = 0
+    for table in tables:
+        part = read_merges(folder, table)
+        for name, column in zip(MERGE_COLUMNS, merges, strict=False):
+            column[at : at + table.rows] = part[name]
+        at += table.rows
+    return merges

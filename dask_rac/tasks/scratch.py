@@ -1,0 +1,58 @@
+"""Memory that tasks reuse, because fresh memory can cost more than the work done in it."""
+
+import threading
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+_ALIGNED = 64  # bytes: a cache line
+_SLACK = 1.02  # so that a shard slightly larger than the last one needs no new memory
+
+
+class _Slab:
+    """The memory of one thread: handed out from the front, and all free again when the next task begins."""
+
+    def __init__(self) -> None:
+        self.memory = np.empty(0, np.uint8)
+        self.taken = 0
+
+
+_local = threading.local()
+_slabs: list[_Slab] = []
+
+
+def _slab() -> _Slab:
+    """Return the slab of this thread."""
+    if not hasattr(_local, "slab"):
+        _local.slab = _Slab()
+        _slabs.append(_local.slab)
+    slab: _Slab = _local.slab
+    return slab
+
+
+def begin_task() -> None:
+    """Take back all that this thread has borrowed."""
+    slab = _slab()
+    if slab.taken > len(slab.memory):
+        size = int(_SLACK * slab.taken)
+        slab.memory = np.empty(0, np.uint8)  # release the old memory before the new is allocated
+        slab.memory = np.empty(size, np.uint8)
+    slab.taken = 0
+
+
+def borrow(length: int, dtype: DTypeLike) -> NDArray[Any]:
+    """Return an array with arbitrary contents, which belongs to this thread until its next task begins."""
+    slab, wanted = _slab(), np.dtype(dtype)
+    size = length * wanted.itemsize
+    start = slab.taken
+    slab.taken += -(-size // _ALIGNED) * _ALIGNED
+    if slab.taken > len(slab.memory):
+        return np.empty(length, wanted)
+    return slab.memory[start : start + size].view(wanted)
+
+
+def end_tasks() -> None:
+    """Release the memory of all threads; borrowed arrays stay valid while they are referenced."""
+    for slab in _slabs:
+        slab.memory, slab.taken = np.empty(0, np.uint8), 0

@@ -1,0 +1,256 @@
+"""Tasks on the workers of a client."""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from importlib.metadata import PackageNotFoundError
+from time import monotonic, sleep
+from typing import Any
+
+import dask
+from distributed import Client, Future, KilledWorker
+from distributed.comm.core import CommClosedError
+from distributed.system import MEMORY_LIMIT
+
+from dask_rac.base.errors import InputError, ResourceError, StoppedError, StoreError
+from dask_rac.base.events import Listener
+from dask_rac.files.folder import Folder
+from dask_rac.files.urls import masked
+from dask_rac.tasks import messages
+from dask_rac.tasks.budget import SHARE, Budget, memory_bytes
+from dask_rac.tasks.machine import versions
+from dask_rac.tasks.scheduler import RunInput, Watch, no_pulse
+from dask_rac.tasks.task_graph import Results, TaskGraph, by_layer
+
+POLL_SECONDS = 0.01
+WORKER_SECONDS = 0.1  # between two checks for a first worker
+FETCH_SECONDS = 5  # to fetch a receipt; doubled whenever that was too short
+MOST_SHARE = 0.7  # of a worker's memory: at 0.8, Dask pauses the worker
+
+
+def identity_of(client: Client) -> dict[str, Any]:
+    """Return what the scheduler reports about itself; `scheduler_info` may return a reply without workers."""
+    scheduler: Any = client.scheduler
+    with _while_open(client):
+        known: dict[str, Any] = client.sync(scheduler.identity, n_workers=-1)
+    return known
+
+
+def workers_of(client: Client) -> dict[str, Any]:
+    """Return what the scheduler knows about each worker."""
+    known: dict[str, Any] = identity_of(client)["workers"]
+    return known
+
+
+class WorkersDiedError(StoppedError):
+    """Workers died repeatedly on one task."""
+
+
+class Workers:
+    """The workers of a client, which still belongs to the user."""
+
+    def __init__(self, client: Client) -> None:
+        self.client = client
+        self.patience = dask.utils.parse_timedelta(dask.config.get("distributed.comm.timeouts.connect", "30s"))
+        self.pulse = no_pulse
+        self.preferred: Sequence[str] = ()  # addresses of preferred workers
+        self._receive = no_pulse
+
+    def __str__(self) -> str:
+        known = identity_of(self.client)
+        count = len(known["workers"])
+        return f"{count} worker{'s' * (count != 1)} of {known['address']}"
+
+    def ready(self) -> dict[str, int]:
+        """Raise unless there are workers with our versions; return the memory of each by its address."""
+        workers = self._await_workers()
+        self._check_versions()
+        return {address: worker["memory_limit"] or MEMORY_LIMIT for address, worker in workers.items()}
+
+    @contextmanager
+    def listening(self, token: str, report: Listener) -> Iterator[None]:
+        """Report the events of tasks with this token during the block."""
+        with messages.receiving(self.client, token, report) as receive:
+            self._receive = receive
+            try:
+                yield
+            finally:
+                self._receive = no_pulse
+
+    def check(self, store: Folder, given: RunInput | None = None) -> None:
+        """Raise unless there are workers with our versions that can access the store, and the input if given."""
+        self.ready()
+        self._check_store(store)
+        if given is not None:
+            self._check_input(given)
+
+    def budget(self, memory: str | float | None) -> Budget:
+        """Return what a run may use: by default half of the smallest worker's memory on each worker."""
+        workers = self._await_workers()
+        limits = [worker["memory_limit"] or MEMORY_LIMIT for worker in workers.values()]
+        total = memory_bytes(memory, int(SHARE * min(limits)) * len(workers))
+        share, most = total / len(workers), MOST_SHARE * min(limits)
+        if share > most:
+            raise ResourceError(
+                f"memory={memory!r} is {share / 1e9:.3g} GB for each of {len(workers)} workers, and one of them has "
+                f"{min(limits) / 1e9:.3g} GB in all: set memory='{int(most * len(workers) / 1e6)}MB' or less"
+            )
+        return Budget(total, len(workers), max(worker["nthreads"] for worker in workers.values()))
+
+    def compute(self, graph: TaskGraph, watch: Watch) -> Results:
+        """Run a graph and return what its tasks return; nothing of it stays on the workers.
+
+        Each result is fetched as soon as it is available, so that its task need not run again if its worker dies.
+        """
+        with _while_open(self.client):
+            return self._compute(graph, watch)
+
+    def send(self, data: Any) -> Future[Any]:
+        """Send data to a worker, which keeps it."""
+        with _while_open(self.client):
+            there = workers_of(self.client) if self.preferred else {}
+            preferred = [address for address in self.preferred if address in there] or None
+            try:
+                held: Future[Any] = self.client.scatter([data], workers=preferred, hash=False)[0]
+            except TimeoutError as error:
+                raise StoppedError(_no_workers(self.patience)) from error
+            return held
+
+    def _compute(self, graph: TaskGraph, watch: Watch) -> Results:
+        """Run a graph while the client is open."""
+        preferred = {"workers": list(self.preferred), "allow_other_workers": True} if self.preferred else {}
+        futures = self.client.compute(graph.tasks, optimize_graph=False, **preferred)
+        layers = [name for name, tasks in graph.layers.items() for _ in tasks]
+        results: list[Any] = [None] * len(futures)
+        open_tasks, seen, fetch = set(range(len(futures))), monotonic(), FETCH_SECONDS
+        try:
+            while open_tasks:
+                self.pulse()
+                self._receive()
+                ready = [k for k in sorted(open_tasks) if futures[k].done()]
+                for k in ready:
+                    try:
+                        results[k] = futures[k].result(timeout=fetch)
+                    except TimeoutError:  # the worker is gone and the task runs again, or the result is large
+                        ready, fetch = [task for task in ready if task < k], 2 * fetch
+                        break
+                    futures[k].release()
+                    watch(layers[k], results[k])
+                open_tasks.difference_update(ready)
+                if ready or workers_of(self.client):
+                    seen = monotonic()
+                if monotonic() - seen > self.patience:
+                    raise StoppedError(_no_workers(self.patience))
+                if not ready:
+                    sleep(POLL_SECONDS)
+        except KilledWorker as error:
+            raise WorkersDiedError(
+                f"workers died repeatedly on one task ({error}), as they do when memory runs out: give the run "
+                "less, with a smaller memory= or more shards=, and resume"
+            ) from error
+        finally:
+            for k in open_tasks:  # cancel() would also cancel tasks that no client holds, which ends the connection
+                futures[k].release()
+        self._receive()
+        return by_layer(graph, results)
+
+    def _await_workers(self) -> dict[str, Any]:
+        """Return the workers, waiting for the first one if necessary."""
+        began = monotonic()
+        while not (workers := workers_of(self.client)):
+            self.pulse()
+            if monotonic() - began > self.patience:
+                raise ResourceError(_no_workers(self.patience))
+            sleep(WORKER_SECONDS)
+        return workers
+
+    def _check_versions(self) -> None:
+        """Raise unless every worker has the same versions as this process."""
+        ours = versions()
+        for address, theirs in self._on_each_worker(versions).items():
+            for package, version in ours.items():
+                if theirs.get(package) != version:
+                    has = f"{package} {theirs[package]}" if theirs.get(package) else f"no {package}"
+                    raise ResourceError(
+                        f"worker {address} has {has}, this process has {version}: install the same versions everywhere"
+                    )
+
+    def _check_store(self, store: Folder) -> None:
+        """Raise unless every worker can access what this process writes."""
+        probe = f"probe-{uuid.uuid4().hex[:8]}"
+        store.write(probe, b"dask_rac")
+        try:
+            for address, seen in self._on_each_worker(_sees, store.url, probe).items():
+                if not seen:
+                    raise ResourceError(
+                        f"worker {address} cannot access {store.url}: use a folder that all machines share, or an "
+                        "object store"
+                    )
+        finally:
+            store.remove(probe)
+
+    def _check_input(self, given: RunInput) -> None:
+        """Raise unless every worker sees the same files as this process."""
+        for address, seen in self._on_each_worker(_finds, given).items():
+            if not seen:
+                raise ResourceError(
+                    f"worker {address} cannot access {given.name}, or sees different files there: put them where all "
+                    "machines find them under this name, or on an object store"
+                )
+
+    def _on_each_worker(self, function: Callable[..., Any], *arguments: Any) -> dict[str, Any]:
+        """Run a function on every worker and return the answers; workers that leave meanwhile are ignored."""
+        with _while_open(self.client):
+            answers: dict[str, Any] = self.client.run(function, *arguments, on_error="return")
+        failed = {address: answer for address, answer in answers.items() if isinstance(answer, BaseException)}
+        if failed:
+            present = workers_of(self.client)
+            for address in failed.keys() & present.keys():
+                raise ResourceError(_failure(address, failed[address])) from None
+        return {address: answer for address, answer in answers.items() if address not in failed}
+
+
+@contextmanager
+def _while_open(client: Client) -> Iterator[None]:
+    """Raise a clear error if the client or its cluster is closed in the block, which can cause many other errors."""
+    try:
+        yield
+    except Exception as error:
+        closed = client.status in ("closing", "closed")
+        if closed or isinstance(error, CommClosedError):
+            raise StoppedError(
+                f"the {'client was closed' if closed else 'cluster went away'} while the run was in progress: start "
+                "another one and resume the run, or start it again"
+            ) from error
+        raise
+
+
+def _sees(url: str, probe: str) -> bool:
+    """Whether this process can read a file of the store and write to it."""
+    store = Folder(url)
+    return store.exists(probe) and (not store.local or os.access(store.path, os.W_OK))
+
+
+def _finds(given: RunInput) -> bool:
+    """Whether this process sees the input of a run."""
+    return given.reachable()
+
+
+def _failure(address: str, error: BaseException) -> str:
+    """Return the message for a worker that cannot answer."""
+    if isinstance(error, InputError | StoreError):
+        return f"worker {address}: {error}"
+    if isinstance(error, ImportError | PackageNotFoundError) or "ModuleNotFoundError" in str(error):
+        return f"worker {address} lacks this version of dask_rac ({error}): install the same versions everywhere"
+    return f"worker {address} fails ({type(error).__name__}: {masked(str(error))}): check its log and restart it"
+
+
+def _no_workers(patience: float) -> str:
+    """Return the message for a cluster without workers."""
+    return (
+        f"the cluster has had no worker for {patience:.0f} s: start workers (cluster.scale(4), dask worker ADDRESS) "
+        "and resume the run, or start it again; Dask's setting distributed.comm.timeouts.connect sets how long to wait"
+    )

@@ -1,0 +1,172 @@
+"""Build a graph of vectors: check, search, write, and resume where an earlier attempt stopped.
+
+The folder is `EDGES.partial` until all edges are written (on an object store EDGES itself, with a file `_incomplete`).
+In it, `work/header.json` records the vectors and the requested graph, and every task leaves a file in `work`. A second
+request for the same graph runs only the tasks that have left no file. At the end `_graph.json` records the result,
+`work` is deleted, and the folder gets its final name.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, replace
+from hashlib import sha256
+from time import perf_counter
+from typing import Any
+
+from dask_rac.base.errors import InputError, StoppedError, StoreError, StoreInUseError
+from dask_rac.base.events import Event, Listener
+from dask_rac.base.names import GRAPH_FACTS, GRAPH_HEADER, INCOMPLETE, LOCK, WORK
+from dask_rac.files.folder import Folder
+from dask_rac.files.full import explain_full
+from dask_rac.files.npz import bundles
+from dask_rac.files.output import refuse_taken_folder, unfinished, written_whole
+from dask_rac.tasks.scheduler import Scheduler
+from dask_rac.tasks.task_graph import spread
+from dask_rac.tasks.workers import Workers
+from dask_rac.vectors.compare.metrics import refuse_sparse
+from dask_rac.vectors.graph.request import Request, check_request
+from dask_rac.vectors.graph.stages import GraphFacts, Options, Stages
+from dask_rac.vectors.sources.opening import (
+    VectorSource,
+    is_dask_array,
+    open_parts,
+    open_vectors,
+    spool_vectors,
+    whole_rows,
+    write_part,
+)
+
+
+def build(vectors: Any, request: Request, target: Folder, options: Options, report: Listener) -> GraphFacts:
+    """Write the edges of a graph into a new folder, or resume an unfinished one."""
+    started = perf_counter()
+    array = whole_rows(vectors) if is_dask_array(vectors) else None
+    source = None if array is not None else open_vectors(vectors, options.columns)
+    if source is not None and source.sparse:
+        refuse_sparse(request.metric, source.name)
+    check_request(request, vectors.shape[0] if source is None else source.rows, source.name if source else "the array")
+    identity = _identity(request, _mark(vectors, source))
+    if (finished := read_facts(target)) is not None and (target.local or not target.exists(INCOMPLETE)):
+        _refuse_other(finished.identity, identity, target.url)
+        return finished
+    _refuse_inside(source, target)
+    with _working_folder(target) as folder, folder.locked():
+        facts = read_facts(folder)
+        if facts is not None:  # complete, but not yet renamed
+            _refuse_other(facts.identity, identity, folder.url)
+        else:
+            _begin(folder, identity)
+            options.scheduler.check(folder, source if source is not None and source.on_disk else None)
+            with _resumable(target):
+                report(Event("load"))
+                if source is None or (not source.on_disk and isinstance(options.scheduler, Workers)):
+                    source = _spooled(folder, source, array, options.scheduler)
+                token = sha256(identity.encode()).hexdigest()
+                facts = Stages(folder, source, request, options, report, token).run()
+            facts = replace(facts, identity=identity, seconds=round(perf_counter() - started, 3))
+            folder.write(GRAPH_FACTS, json.dumps(asdict(facts), indent=1).encode())
+        folder.remove(WORK)
+        folder.remove(LOCK)
+    return facts
+
+
+def read_facts(folder: Folder) -> GraphFacts | None:
+    """Read the facts of a finished graph; None if there is none."""
+    try:
+        return GraphFacts(**json.loads(folder.read(GRAPH_FACTS)))
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except (ValueError, TypeError) as error:
+        raise StoreError(
+            f"{folder.at(GRAPH_FACTS)} cannot be read ({error}): the folder was changed or damaged"
+        ) from error
+
+
+def _mark(vectors: Any, source: VectorSource | None) -> str:
+    """Return what identifies the vectors: the name of a Dask array, else a fingerprint."""
+    return str(vectors.name) if source is None else source.fingerprint
+
+
+def _identity(request: Request, mark: str) -> str:
+    """Return what identifies a graph: the request and the vectors."""
+    settings = {**asdict(request), "metric": request.metric.name}
+    return json.dumps([settings, mark], sort_keys=True)
+
+
+def _refuse_inside(source: VectorSource | None, target: Folder) -> None:
+    """Raise if the edges would be written into the folder that the vectors are read from."""
+    if source is not None and source.on_disk and target.local:
+        inside = os.path.realpath(target.path)
+        if inside.startswith(f"{os.path.realpath(os.path.expanduser(source.name))}/"):
+            raise InputError(f"{target.url} is inside the folder of the vectors, {source.name}: choose another path")
+
+
+@contextmanager
+def _working_folder(target: Folder) -> Iterator[Folder]:
+    """Give the folder to write to until the graph is complete; delete it on failure if it holds no work yet."""
+    if target.local or not target.exists(INCOMPLETE):
+        refuse_taken_folder(target)
+    folder = unfinished(target)
+    fresh = not set(folder.names()) - {LOCK}
+    if folder.is_file() or (not fresh and not folder.exists(GRAPH_HEADER) and not folder.exists(GRAPH_FACTS)):
+        raise InputError(f"{folder.url} exists and is not an unfinished graph: delete it, or choose another path")
+
+    def keep(error: BaseException) -> bool:
+        in_use = isinstance(error, StoreInUseError)
+        return in_use or not fresh or bool(bundles(folder, f"{WORK}/checked")) or folder.exists(GRAPH_FACTS)
+
+    with written_whole(target, resume=True, keep=keep):
+        yield folder
+
+
+def _begin(folder: Folder, identity: str) -> None:
+    """Write the header of a new folder, or raise if the folder belongs to another graph."""
+    if not folder.exists(GRAPH_HEADER):
+        folder.write(GRAPH_HEADER, json.dumps({"identity": identity}).encode())
+        return
+    try:
+        before = json.loads(folder.read(GRAPH_HEADER))["identity"]
+    except (ValueError, KeyError, TypeError):
+        before = "[{}, null]"
+    _refuse_other(before, identity, folder.url)
+
+
+def _refuse_other(before: str, now: str, place: str) -> None:
+    """Raise if the graph at `place` is not the requested one."""
+    if before == now:
+        return
+    (recorded, mark), (wanted, other) = json.loads(before), json.loads(now)
+    differ = [name for name, value in wanted.items() if recorded.get(name) != value]
+    differ = ["kind"] if "kind" in differ else differ
+    changed = [f"{name} was {recorded.get(name)!r}, is now {wanted[name]!r}" for name in differ]
+    if mark != other:
+        changed.append("the vectors differ")
+    raise InputError(f"{place} belongs to another graph ({'; '.join(changed)}): delete it, or choose another path")
+
+
+@contextmanager
+def _resumable(target: Folder) -> Iterator[None]:
+    """Explain how to resume after an interrupt or a full disk."""
+    again = "run it again with the same arguments to continue"
+    try:
+        with explain_full(target.url, f"make room, then {again}", StoppedError):
+            yield
+    except KeyboardInterrupt as stopped:
+        stopped.add_note(f"finished work is kept; {again}")
+        raise
+
+
+def _spooled(folder: Folder, source: VectorSource | None, array: Any, scheduler: Scheduler) -> VectorSource:
+    """Write vectors from memory or a Dask array to the folder, where all tasks can read them."""
+    name = f"{WORK}/vectors"
+    if source is not None:
+        return spool_vectors(source, folder, name)
+    if not folder.exists(f"{WORK}/spooled"):
+        items = [(block, folder, name, number) for number, block in enumerate(array.to_delayed().ravel())]
+        scheduler.compute(spread(write_part, "vectors", items), lambda *_: None)
+        folder.write(f"{WORK}/spooled", b"")
+    return open_parts(folder, name)

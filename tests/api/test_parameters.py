@@ -1,0 +1,107 @@
+"""What Python's syntax makes us write again, signatures above all, agrees with the tables in base/parameters.py."""
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import fields, replace
+from typing import Any, get_overloads
+
+import click
+import pytest
+
+import dask_rac
+from dask_rac.base.parameters import GRAPHS, METRIC, SETTINGS, Parameter
+from dask_rac.base.settings import Settings, checked_settings
+from dask_rac.cli import main
+from dask_rac.cli.options import Word
+from dask_rac.recipes.kinds.graph import BUILDERS
+from dask_rac.recipes.schema import GENERATED, STEPS
+from dask_rac.show.report.words import parameters_of
+from dask_rac.vectors.compare.metrics import METRICS
+from dask_rac.vectors.graph.request import Request
+
+IN_PLANS = ("linkage", "missing", "weights")
+CLUSTERING = Settings("average", "ignore", "distance", 1.0, "error", True)
+
+
+def defaults_of(function: Callable[..., Any], wanted: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the defaults of the wanted parameters, in the order of the signature."""
+    known = inspect.signature(function).parameters
+    return {name: None if p.default is p.empty else p.default for name, p in known.items() if name in wanted}
+
+
+def defaults(parameters: Mapping[str, Parameter]) -> dict[str, Any]:
+    return {name: parameter.default for name, parameter in parameters.items()}
+
+
+def check_options(command: click.Command, parameters: Mapping[str, Parameter]) -> None:
+    options = {option.name: option for option in command.params if option.name in parameters}
+    context = click.Context(command)
+    assert options.keys() == parameters.keys()
+    for name, parameter in parameters.items():
+        default = options[name].get_default(context)
+        assert (default if isinstance(default, str | int | float) else None) == parameter.default  # else click's own
+        if isinstance(options[name].type, Word):
+            found = options[name].type.shell_complete(context, options[name], "")
+            assert tuple(item.value for item in found) == parameter.words
+        else:
+            assert not parameter.words
+
+
+def test_settings_of_a_clustering() -> None:
+    names = list(SETTINGS)
+    assert [field.name for field in fields(Settings)] == names
+    assert list(inspect.signature(checked_settings).parameters) == names
+    assert list(defaults_of(dask_rac.cluster, SETTINGS).items()) == list(defaults(SETTINGS).items())
+    assert defaults_of(dask_rac.plan, SETTINGS) == {name: SETTINGS[name].default for name in IN_PLANS}
+    assert {name: STEPS["cluster"][name].default for name in SETTINGS} == defaults(SETTINGS)
+    assert parameters_of(CLUSTERING).keys() == SETTINGS.keys()
+
+
+def test_overloads_of_cluster_have_its_parameters() -> None:
+    parameters = list(inspect.signature(dask_rac.cluster).parameters)
+    overloads = get_overloads(dask_rac.cluster)
+    assert len(overloads) == 3
+    assert all(list(inspect.signature(overload).parameters) == parameters for overload in overloads)
+
+
+@pytest.mark.parametrize("name", [name for name, parameter in SETTINGS.items() if parameter.words])
+def test_words_of_a_setting_are_those_that_are_accepted(name: str) -> None:
+    given = vars(replace(CLUSTERING, weights="similarity"))
+    for word in SETTINGS[name].words:
+        assert vars(checked_settings(**{**given, name: word}))[name] == word
+    with pytest.raises(dask_rac.InputError, match=f"{name}='neither' is unknown"):
+        checked_settings(**{**given, name: "neither"})
+
+
+def test_settings_on_the_command_line() -> None:
+    check_options(main.commands["cluster"], SETTINGS)
+    check_options(main.commands["plan"], {name: SETTINGS[name] for name in IN_PLANS})
+
+
+@pytest.mark.parametrize("kind", GRAPHS)
+def test_graphs_of_vectors(kind: str) -> None:
+    function, wanted = getattr(dask_rac, f"{kind}_graph"), {"metric": METRIC, **GRAPHS[kind]}
+    assert BUILDERS[kind] is function
+    every = {"metric", *(name for graph in GRAPHS.values() for name in graph)}
+    assert defaults_of(function, dict.fromkeys(every)) == defaults(wanted)
+    graph = main.commands["graph"]
+    assert isinstance(graph, click.Group)
+    check_options(graph.commands[kind], wanted)
+
+
+def test_kinds_of_graphs() -> None:
+    assert BUILDERS.keys() == GRAPHS.keys()
+    assert METRIC.words == tuple(METRICS)
+    every = {name for graph in GRAPHS.values() for name in graph}
+    assert {field.name for field in fields(Request)} == {"kind", "metric", *every}
+    assert every < STEPS["graph"].keys()
+    assert STEPS["graph"]["metric"].default == METRIC.default
+
+
+@pytest.mark.parametrize("kind", GENERATED)
+def test_what_can_be_generated(kind: str) -> None:
+    parameters = GENERATED[kind]
+    assert defaults_of(getattr(dask_rac.datasets, kind), parameters) == defaults(parameters)
+    generate = main.commands["generate"]
+    assert isinstance(generate, click.Group)
+    check_options(generate.commands[kind], parameters)

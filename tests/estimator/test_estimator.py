@@ -1,0 +1,544 @@
+"""RAC meets scikit-learn's rules for estimators, and agrees with AgglomerativeClustering wherever the two can agree."""
+
+from __future__ import annotations
+
+import doctest
+import inspect
+import pickle
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import dask.array as da
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse as sp
+import zarr
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from scipy.spatial.distance import cdist
+from sklearn.base import clone
+from sklearn.cluster import AgglomerativeClustering
+from sklearn.datasets import make_blobs
+from sklearn.metrics import adjusted_rand_score, euclidean_distances, pairwise_distances
+from sklearn.metrics.pairwise import manhattan_distances
+from sklearn.model_selection import ParameterGrid
+from sklearn.neighbors import kneighbors_graph
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import parametrize_with_checks
+from sklearn.utils.validation import check_memory
+
+import dask_rac
+from dask_rac import RAC
+from dask_rac.estimator import estimator
+from tests.support.effort import examples
+from tests.support.root import ROOT
+from tests.support.strategies import LINKAGES
+
+Samples = NDArray[np.float64]
+
+DOCS = ROOT / "docs"
+
+
+def samples(n: int, dimensions: int = 3, seed: int = 0) -> Samples:
+    """Return points without ties."""
+    return np.random.default_rng(seed).normal(size=(n, dimensions))
+
+
+def same_partition(left: NDArray[Any], right: NDArray[Any]) -> bool:
+    return bool(adjusted_rand_score(left, right) == 1.0)
+
+
+def same_tree(left: RAC, right: RAC) -> bool:
+    """To the last bit."""
+    return np.array_equal(left.children_, right.children_) and np.array_equal(left.distances_, right.distances_)
+
+
+def scikit(linkage: str = "average", **more: Any) -> AgglomerativeClustering:
+    return AgglomerativeClustering(linkage=linkage, compute_distances=True, compute_full_tree=True, **more)
+
+
+# What scikit-learn requires of every estimator
+
+
+SETS_CLUSTERS = (
+    "check_clustering",
+    "check_dont_overwrite_parameters",
+    "check_fit2d_1feature",
+    "check_fit2d_predict1d",
+    "check_methods_sample_order_invariance",
+    "check_methods_subset_invariance",
+)
+
+
+def beyond_check(wanted: RAC) -> dict[str, str]:
+    """Return the checks that cannot pass, which AgglomerativeClustering fails, too."""
+    if wanted.distance_threshold is not None:
+        return dict.fromkeys(SETS_CLUSTERS, "the check sets n_clusters, and distance_threshold is given")
+    if wanted.metric == "precomputed":
+        return {"check_clustering": "the check gives samples, not distances"}
+    return {}
+
+
+@pytest.mark.filterwarnings("ignore:the graph has")
+@parametrize_with_checks(  # type: ignore[untyped-decorator]
+    [
+        RAC(),
+        RAC(linkage="single"),
+        RAC(linkage="complete", metric="manhattan"),
+        RAC(metric="chebyshev"),
+        RAC(metric="precomputed"),
+        RAC(n_neighbors=9),
+        RAC(n_clusters=None, distance_threshold=1.0, eps=2.0, linkage="complete", missing="infinite"),
+    ],
+    expected_failed_checks=beyond_check,
+)
+def test_scikit_learn_finds_nothing_wrong(estimator: RAC, check: Callable[[RAC], None]) -> None:
+    check(estimator)
+
+
+def test_every_parameter_of_agglomerative_clustering_is_there_with_its_default() -> None:
+    ours, theirs = RAC().get_params(), AgglomerativeClustering().get_params()
+    differ = {name for name, value in theirs.items() if ours[name] != value}
+    assert differ == {"linkage"}
+    kinds = {name: parameter.kind for name, parameter in inspect.signature(RAC).parameters.items()}
+    assert kinds.pop("n_clusters") == inspect.Parameter.POSITIONAL_OR_KEYWORD
+    assert set(kinds.values()) == {inspect.Parameter.KEYWORD_ONLY}
+
+
+def test_clones_and_pickles_and_is_told_by_its_parameters() -> None:
+    wanted = RAC(5, n_neighbors=4, missing=3.5, linkage="complete")
+    assert clone(wanted).get_params() == wanted.get_params()
+    assert repr(wanted) == "RAC(linkage='complete', missing=3.5, n_clusters=5, n_neighbors=4)"
+    fitted = RAC(3).fit(samples(30))
+    back = pickle.loads(pickle.dumps(fitted))
+    assert same_tree(fitted, back)
+    assert np.array_equal(back.clustering_.cut(n_clusters=7), fitted.clustering_.cut(n_clusters=7))
+
+
+def test_works_at_the_end_of_a_pipeline() -> None:
+    points, truth = make_blobs(90, centers=3, cluster_std=0.3, random_state=0)
+    found = make_pipeline(StandardScaler(), RAC(3)).fit_predict(points)
+    assert same_partition(found, truth)
+
+
+def test_knows_the_names_of_features() -> None:
+    frame = pd.DataFrame(samples(10, 2), columns=["x", "y"])
+    fitted = RAC().fit(frame)
+    assert fitted.feature_names_in_.tolist() == ["x", "y"]
+    assert fitted.n_features_in_ == 2
+
+
+def test_the_example_of_the_docstring_is_true() -> None:
+    runner = doctest.DocTestRunner()
+    for example in doctest.DocTestFinder().find(RAC, "RAC", module=False):
+        runner.run(example)
+    assert (runner.failures, runner.tries) == (0, 5)
+
+
+def test_without_scikit_learn_the_error_says_what_to_install() -> None:
+    program = """
+import sys
+import numpy as np
+import dask_rac
+dask_rac.cluster((np.array([0]), np.array([1]), np.array([1.0])), progress=False)
+dask_rac.knn_graph(np.eye(3), k=1)
+assert "sklearn" not in sys.modules
+sys.modules["sklearn"] = None
+try:
+    dask_rac.RAC
+except ImportError as error:
+    print(error)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "dask_rac.RAC needs scikit-learn" in done.stdout
+    assert "pip install 'dask-rac[sklearn]'" in done.stdout
+
+
+# All pairs: scikit-learn's tree
+
+
+@st.composite
+def repeated(draw: st.DrawFn) -> Samples:
+    """Return points without ties, some repeated: ties only at height 0."""
+    points = samples(draw(st.integers(2, 9)), draw(st.integers(1, 4)), draw(st.integers(0, 10**6)))
+    times = draw(st.lists(st.integers(1, 3), min_size=len(points), max_size=len(points)))
+    order = draw(st.permutations(range(sum(times))))
+    return np.repeat(points, times, axis=0)[list(order)]
+
+
+@given(repeated(), st.sampled_from(LINKAGES), st.sampled_from(["euclidean", "l1", "sqeuclidean", "chebyshev"]))
+@examples(50)
+def test_the_tree_of_all_pairs_is_scikit_learns(points: Samples, linkage: str, metric: str) -> None:
+    ours, theirs = RAC(1, linkage=linkage, metric=metric).fit(points), scikit(linkage, metric=metric).fit(points)
+    assert ours.n_leaves_ == theirs.n_leaves_ == len(points)
+    assert ours.n_connected_components_ == theirs.n_connected_components_ == 1
+    assert ours.children_.shape == theirs.children_.shape
+    np.testing.assert_allclose(ours.distances_, theirs.distances_, atol=1e-12)
+    heights = np.append(ours.distances_, ours.distances_[-1] + 1)
+    for low, high in pairwise(heights.tolist()):
+        if high - low > 1e-6:
+            cut = {"n_clusters": None, "distance_threshold": (low + high) / 2}
+            ours.set_params(**cut).fit(points)
+            theirs.set_params(**cut).fit(points)
+            assert ours.n_clusters_ == theirs.n_clusters_
+            assert same_partition(ours.labels_, theirs.labels_)
+
+
+@given(st.integers(0, 10**6), st.sampled_from(LINKAGES))
+@examples(20)
+def test_children_are_those_of_scikit_learn(seed: int, linkage: str) -> None:
+    points = samples(12, 2, seed)
+    ours, theirs = RAC(3, linkage=linkage).fit(points), scikit(linkage, n_clusters=3).fit(points)
+    assert np.array_equal(np.sort(ours.children_), np.sort(theirs.children_))
+    assert same_partition(ours.labels_, theirs.labels_)
+
+
+@pytest.mark.parametrize("metric", ["cosine", "correlation", manhattan_distances])
+def test_other_metrics_give_scikit_learns_tree_of_all_pairs(metric: Any) -> None:
+    points = samples(40, 5)
+    ours, theirs = RAC(4, metric=metric).fit(points), scikit(metric=metric, n_clusters=4).fit(points)
+    np.testing.assert_allclose(ours.distances_, theirs.distances_)
+    assert same_partition(ours.labels_, theirs.labels_)
+
+
+def test_labels_are_numbered_by_smallest_sample() -> None:
+    points = np.array([[9.0], [0.0], [9.1], [0.1], [5.0]])
+    assert RAC(3).fit_predict(points).tolist() == [0, 1, 0, 1, 2]
+
+
+@pytest.mark.parametrize("threshold", [0.0, 1.0, 2.0, 4.0, 9.0])
+@pytest.mark.parametrize("linkage", LINKAGES)
+def test_a_merge_at_the_threshold_is_not_done_as_in_scikit_learn(linkage: str, threshold: float) -> None:
+    points = np.array([[0.0], [1.0], [10.0], [12.0], [16.0], [20.0]])  # heights of 1, 2, 4 and ties among them
+    for exact in (threshold, np.nextafter(threshold, np.inf), max(0.0, np.nextafter(threshold, -np.inf))):
+        cut: dict[str, Any] = {"n_clusters": None, "distance_threshold": float(exact)}
+        ours, theirs = RAC(linkage=linkage, **cut).fit(points), scikit(linkage, **cut).fit(points)
+        assert ours.n_clusters_ == theirs.n_clusters_
+        assert ours.labels_.max() == ours.n_clusters_ - 1
+        assert same_partition(ours.labels_, theirs.labels_)
+
+
+# Which graph
+
+
+def connected(n: int, seed: int) -> sp.csr_array:
+    """Each sample's neighbours, in one direction, and a path."""
+    near = kneighbors_graph(samples(n, 3, seed), 3)
+    return sp.csr_array(near + sp.diags_array(np.ones(n - 1), offsets=1, shape=(n, n)))
+
+
+@given(st.integers(5, 30), st.integers(0, 10**6), st.sampled_from(["complete", "single"]))
+@examples(50)
+def test_the_tree_along_a_connected_graph_is_scikit_learns(n: int, seed: int, linkage: str) -> None:
+    points, graph = samples(n, 3, seed), connected(n, seed)
+    ours = RAC(2, linkage=linkage, connectivity=graph).fit(points)
+    theirs = scikit(linkage, n_clusters=2, connectivity=graph).fit(points)
+    np.testing.assert_allclose(ours.distances_, theirs.distances_)
+    assert same_partition(ours.labels_, theirs.labels_)
+
+
+@pytest.mark.parametrize("linkage", LINKAGES)
+def test_a_connectivity_of_all_pairs_gives_the_tree_of_all_pairs(linkage: str) -> None:
+    points = samples(40)
+    everything = RAC(3, linkage=linkage, connectivity=np.ones((40, 40))).fit(points)
+    assert same_tree(everything, RAC(3, linkage=linkage).fit(points))
+    theirs = scikit(linkage, n_clusters=3, connectivity=np.ones((40, 40))).fit(points)
+    np.testing.assert_allclose(everything.distances_, theirs.distances_)
+    assert same_partition(everything.labels_, theirs.labels_)
+
+
+@pytest.mark.parametrize("linkage", LINKAGES)
+@pytest.mark.parametrize("metric", ["euclidean", "sqeuclidean", "cosine", "manhattan"])
+def test_edges_of_a_connectivity_weigh_what_plain_arithmetic_says(metric: str, linkage: str) -> None:
+    points, graph = samples(50, 6), connected(50, 1)
+    fitted = RAC(2, metric=metric, linkage=linkage, connectivity=graph).fit(points)
+    distances = pairwise_distances(points, metric=metric)
+    joined = sp.triu(graph + graph.T, 1).tocoo()
+    tree = dask_rac.cluster((joined.row, joined.col, distances[joined.row, joined.col]), linkage, n_nodes=50)
+    expected = tree.to_scipy()
+    assert np.array_equal(fitted.children_, expected[:, :2])
+    np.testing.assert_allclose(fitted.distances_, expected[:, 2])
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("metric", ["euclidean", "cosine", "manhattan"])
+@pytest.mark.parametrize("dimensions", [3, 20])
+def test_n_neighbors_is_the_connectivity_of_nearest_neighbours(metric: str, dimensions: int, dtype: Any) -> None:
+    points = samples(120, dimensions).astype(dtype)
+    graph = kneighbors_graph(points, 12, metric=metric)
+    near = RAC(2, metric=metric, n_neighbors=12).fit(points)
+    assert same_tree(near, RAC(2, metric=metric, connectivity=graph).fit(points))
+    assert same_tree(
+        near, RAC(2, metric=metric, connectivity=lambda x: kneighbors_graph(x, 12, metric=metric)).fit(points)
+    )
+
+
+@pytest.mark.parametrize("metric", ["euclidean", "cosine"])
+def test_sparse_samples_give_the_tree_of_dense_ones(metric: str) -> None:
+    dense = np.maximum(samples(60, 8), 0) + np.eye(60, 8)
+    for more in ({}, {"n_neighbors": 10}, {"eps": 10.0}, {"connectivity": connected(60, 0)}):
+        thin, thick = (RAC(2, metric=metric, **more).fit(x) for x in (sp.csr_array(dense), dense))
+        assert same_partition(thin.labels_, thick.labels_)
+        np.testing.assert_allclose(thin.distances_, thick.distances_, atol=1e-9)
+
+
+def test_connectivity_only_says_who_is_a_neighbour() -> None:
+    points = samples(40)
+    graph = connected(40, 0)
+    plain = RAC(2, connectivity=graph).fit(points)
+    other = sp.coo_array(graph)
+    values = np.random.default_rng(0).random(other.nnz) + 1
+    looped = sp.csr_array((values, (other.col, other.row)), shape=(40, 40)) + sp.eye_array(40)
+    stored = sp.csr_array((np.append(values, 0.0), (np.append(other.row, 0), np.append(other.col, 39))), shape=(40, 40))
+    forms = (looped, graph.tolil(), graph.tocsc(), graph.toarray(), graph.toarray().astype(bool), stored)
+    for form in forms:
+        assert same_tree(plain, RAC(2, connectivity=form).fit(points))
+    assert same_tree(plain, RAC(2, connectivity=graph.toarray().tolist()).fit(points))
+
+
+def test_all_within_eps_and_complete_linkage_are_scikit_learns_clusters_below_eps() -> None:
+    points = samples(80)
+    cut: dict[str, Any] = {"n_clusters": None, "distance_threshold": 1.4, "linkage": "complete"}
+    ours = RAC(eps=1.4, missing="infinite", **cut).fit(points)
+    theirs = AgglomerativeClustering(**cut).fit(points)
+    assert ours.n_clusters_ == theirs.n_clusters_ > 5
+    assert same_partition(ours.labels_, theirs.labels_)
+
+
+def test_missing_goes_to_the_clustering() -> None:
+    points = samples(60)
+    for missing in ("ignore", 9.0):
+        fitted = RAC(2, n_neighbors=15, missing=missing).fit(points)
+        expected = dask_rac.cluster(points, missing=missing, graph={"k": 15})
+        assert np.array_equal(fitted.distances_, expected.to_scipy()[:, 2])
+
+
+@pytest.mark.parametrize("more", [{}, {"n_neighbors": 8}, {"eps": 9.0}, {"connectivity": connected(60, 0)}])
+def test_dask_and_zarr_arrays_give_the_same_tree(more: dict[str, Any]) -> None:
+    points = samples(60, 5)
+    plain = RAC(2, **more).fit(points)
+    lazy = RAC(2, **more).fit(da.from_array(points, chunks=(25, 3)))
+    assert same_tree(plain, lazy)
+    assert lazy.n_features_in_ == 5
+    assert same_tree(plain, RAC(2, **more).fit(zarr.array(points)))
+
+
+# Distances instead of samples
+
+
+@pytest.mark.parametrize("linkage", LINKAGES)
+def test_a_matrix_of_distances_gives_the_tree_of_its_samples(linkage: str) -> None:
+    points = samples(50)
+    ours = RAC(3, linkage=linkage, metric="precomputed").fit(cdist(points, points))
+    theirs = scikit(linkage, n_clusters=3, metric="precomputed").fit(cdist(points, points))
+    np.testing.assert_allclose(ours.distances_, theirs.distances_)
+    assert same_partition(ours.labels_, theirs.labels_)
+    assert same_partition(ours.labels_, RAC(3, linkage=linkage).fit_predict(points))
+
+
+def test_a_sparse_matrix_of_distances_is_the_graph() -> None:
+    points = samples(100)
+    near = kneighbors_graph(points, 15, mode="distance", include_self=True)  # zeros on its diagonal
+    stored = RAC(2, metric="precomputed").fit(near)
+    expected = RAC(2, n_neighbors=14).fit(points)
+    assert np.array_equal(stored.children_, expected.children_)
+    np.testing.assert_allclose(stored.distances_, expected.distances_)
+
+
+def test_a_stored_zero_is_a_distance() -> None:
+    graph = sp.csr_array((np.array([0.0, 1.0]), ([0, 1], [1, 2])), shape=(3, 3))
+    fitted = RAC(1, metric="precomputed").fit(graph)
+    assert fitted.distances_.tolist() == [0.0, 1.0]
+    assert fitted.children_.tolist() == [[0, 1], [2, 3]]
+
+
+def test_distances_along_a_connectivity() -> None:
+    points, graph = samples(50), connected(50, 0)
+    along = RAC(2, metric="precomputed", connectivity=graph).fit(cdist(points, points))
+    expected = RAC(2, connectivity=graph).fit(points)
+    assert np.array_equal(along.children_, expected.children_)
+    np.testing.assert_allclose(along.distances_, expected.distances_)
+
+
+@pytest.mark.parametrize("form", [np.array, sp.csr_array])
+def test_distances_may_differ_both_ways_by_rounding_and_no_more(form: Any) -> None:
+    distances = np.round(cdist(samples(2000, 2), samples(2000, 2))[:30, :30] + 1, 3)
+    distances = np.minimum(distances, distances.T)
+    plain = RAC(2, metric="precomputed").fit(form(distances))
+    distances[20, 3] *= 1 + 1e-12
+    assert same_tree(plain, RAC(2, metric="precomputed").fit(form(distances)))
+    distances[20, 3] += 0.5
+    with pytest.raises(
+        dask_rac.InputError, match=r"distances are not symmetric, but differ by up to 0\.5: use \(X \+ X\.T\) / 2"
+    ):
+        RAC(2, metric="precomputed").fit(form(distances))
+
+
+def test_distances_of_many_rows_are_compared_in_steps() -> None:
+    distances = euclidean_distances(samples(1100, 2))
+    distances[1099, 5] += 1
+    with pytest.raises(dask_rac.InputError, match="not symmetric, but differ by up to 1: use"):
+        RAC(2, metric="precomputed").fit(distances)
+
+
+# Forests
+
+
+TWO = np.array([[0.0], [1.0], [10.0], [11.0], [12.5]])
+
+
+def test_a_graph_in_two_pieces_gives_two_trees() -> None:
+    with pytest.warns(
+        UserWarning,
+        match="the graph has 2 connected components, and samples of different components .* a larger n_neighbors",
+    ):
+        fitted = RAC(3, n_neighbors=1).fit(TWO)
+    assert fitted.n_connected_components_ == fitted.clustering_.n_trees == 2
+    assert fitted.labels_.tolist() == [0, 0, 1, 1, 2]
+    assert fitted.n_leaves_ == 5
+    assert fitted.children_.tolist() == [[0, 1], [2, 3], [4, 6]]
+    assert fitted.distances_.tolist() == [1.0, 1.0, 1.5]
+
+
+@pytest.mark.parametrize(
+    ("more", "points", "remedy"),
+    [
+        ({"n_neighbors": 1}, TWO, "a larger n_neighbors"),
+        ({"eps": 2.0}, TWO, "a larger eps"),
+        ({"connectivity": kneighbors_graph(TWO, 1)}, TWO, "a graph with more edges"),
+        ({"metric": "precomputed"}, kneighbors_graph(TWO, 1, mode="distance"), "a graph with more edges"),
+    ],
+)
+def test_fewer_clusters_than_components_are_refused(more: dict[str, Any], points: Any, remedy: str) -> None:
+    wanted = RAC(1, **more)
+    with pytest.raises(
+        dask_rac.InputError, match=f"2 connected components, .*use {remedy}, or n_clusters=2 or more, or "
+    ):
+        wanted.fit(points)
+    assert not [name for name in vars(wanted) if name.endswith("_") and "feature" not in name]
+
+
+def test_a_threshold_cuts_a_forest_without_a_warning() -> None:
+    fitted = RAC(n_clusters=None, distance_threshold=100.0, eps=2.0).fit(TWO)
+    assert fitted.labels_.tolist() == [0, 0, 1, 1, 1]
+
+
+def test_trees_that_missing_leaves_are_no_components() -> None:
+    line = np.array([[0.0], [1.0], [3.0]])
+    more: dict[str, Any] = {"n_neighbors": 1, "missing": "infinite"}
+    fitted = RAC(2, **more).fit(line)
+    assert (fitted.n_connected_components_, fitted.clustering_.n_trees) == (1, 2)
+    with pytest.raises(dask_rac.InputError, match="leaves 2 trees; use a larger n_neighbors or missing='ignore'"):
+        RAC(1, **more).fit(line)
+
+
+# What is kept
+
+
+def test_memory_keeps_the_tree_for_other_cuts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    points = samples(40)
+    for place in (str(tmp_path / "path"), check_memory(str(tmp_path / "object"))):
+        first = RAC(2, memory=place).fit(points)
+        with monkeypatch.context() as patch:
+            patch.setattr(estimator, "cluster", None)
+            again = RAC(5, memory=place, progress=lambda _event: None).fit(points)
+            with pytest.raises(TypeError):
+                RAC(5, memory=place, linkage="single").fit(points)
+        assert same_tree(first, again)
+        assert again.n_clusters_ == 5
+
+
+def test_progress_is_reported_on_request() -> None:
+    stages: list[str] = []
+    RAC(progress=lambda event: stages.append(event.stage)).fit(samples(20))
+    assert stages[-1] == "done"
+    assert "edges" in stages
+
+
+# What is refused
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        ({"linkage": "ward"}, "linkage='ward' is not supported: .*'average', the default here"),
+        ({"linkage": "centroid"}, "not reducible"),
+        ({"linkage": "mean"}, "linkage='mean' is unknown"),
+        ({"n_clusters": 0}, "n_clusters=0 is not a whole number, 1 or more"),
+        ({"n_clusters": 2.0}, "n_clusters=2.0 is not a whole number"),
+        ({"n_clusters": 21}, "n_clusters=21 is more than the number of samples, 20"),
+        ({"n_clusters": None}, "exactly one of n_clusters and distance_threshold"),
+        ({"distance_threshold": 1.0}, "exactly one of n_clusters and distance_threshold"),
+        ({"n_clusters": None, "distance_threshold": -1.0}, "distance_threshold=-1.0 is below 0"),
+        ({"n_clusters": None, "distance_threshold": "far"}, "distance_threshold='far' is not a number"),
+        ({"n_clusters": None, "distance_threshold": 1.0, "compute_full_tree": False}, "compute_full_tree=False cannot"),
+        ({"compute_full_tree": "yes"}, "compute_full_tree='yes' is unknown"),
+        ({"n_neighbors": 3, "eps": 1.0}, "n_neighbors and eps are given, .*keep one"),
+        ({"n_neighbors": 3, "connectivity": np.eye(20)}, "n_neighbors and connectivity are given"),
+        ({"eps": 3, "n_neighbors": 3, "connectivity": np.eye(20)}, "n_neighbors and eps and connectivity are given"),
+        ({"n_neighbors": 0}, "n_neighbors=0 is not a whole number, 1 or more"),
+        ({"n_neighbors": 20}, "n_neighbors=20 is too large: each of the 20 samples has 19 others; use 19 or less"),
+        ({"eps": -1.0}, "eps=-1.0 is not a finite number, 0 or more"),
+        ({"missing": "zero"}, "missing='zero' is unknown"),
+        ({"missing": 0.1, "n_neighbors": 9}, "missing=0.1 is nearer than the largest weight"),
+        ({"metric": "precomputed"}, r"distances have shape \(20, 3\): .*each of the 20 samples"),
+        ({"metric": "precomputed", "n_neighbors": 3}, "n_neighbors is for samples, .*as a sparse matrix"),
+        ({"metric": "precomputed", "eps": 3}, "eps is for samples, .*as a sparse matrix"),
+        (
+            {"metric": "chebyshev", "n_neighbors": 3},
+            "metric='chebyshev' is not supported with n_neighbors: use one of 'euclidean'",
+        ),
+        ({"metric": "chebyshev", "connectivity": np.eye(20)}, "metric='chebyshev' is not supported with connectivity"),
+        ({"metric": manhattan_distances, "eps": 3}, "is not supported with eps"),
+        ({"metric": "inner_product"}, "inner_product"),
+        ({"metric": "furlong"}, "furlong"),
+        ({"metric": 3}, "metric"),
+        ({"metric": lambda _x: np.eye(19, 20)}, r"distances have shape \(19, 20\)"),
+        ({"metric": lambda _x: np.eye(19)}, r"distances have shape \(19, 19\)"),
+        ({"connectivity": np.eye(19)}, r"connectivity has shape \(19, 19\): .*each of the 20 samples"),
+        ({"connectivity": np.full((20, 20), np.nan)}, "NaN"),
+        ({"memory": 3}, "memory"),
+        ({"progress": "loud"}, "progress"),
+    ],
+)
+def test_what_cannot_be_is_refused_by_name(more: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        RAC(**more).fit(samples(20))
+
+
+@pytest.mark.parametrize("more", [{}, {"n_neighbors": 2}, {"connectivity": np.ones((4, 4))}])
+def test_a_sample_without_direction_has_no_cosine(more: dict[str, Any]) -> None:
+    with pytest.raises(dask_rac.InputError, match="row 2 is all zeros and has no direction"):
+        RAC(metric="cosine", **more).fit(np.diag([1.0, 2.0, 0.0, 3.0]))
+
+
+def test_sparse_samples_are_refused_where_a_metric_cannot_take_them() -> None:
+    for more in ParameterGrid({"metric": ["manhattan", "chebyshev"]}):
+        with pytest.raises(TypeError, match=r"[Ss]parse"):
+            RAC(**more).fit(sp.eye_array(5, format="csr"))
+
+
+def test_a_sparse_matrix_of_distances_needs_no_connectivity() -> None:
+    with pytest.raises(dask_rac.InputError, match="leave connectivity out"):
+        RAC(metric="precomputed", connectivity=np.ones((5, 5))).fit(sp.eye_array(5, format="csr"))
+
+
+# The page
+
+
+def test_what_the_page_shows_is_true() -> None:
+    blocks = re.findall(r"```pycon\n(.*?)```", (DOCS / "estimator.md").read_text(), re.DOTALL)
+    example = doctest.DocTestParser().get_doctest("\n".join(blocks), {}, "estimator.md", None, 0)
+    runner = doctest.DocTestRunner()
+    runner.run(example)
+    assert runner.tries > 20
+    assert not runner.failures

@@ -1,0 +1,87 @@
+"""The recipes run, small."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support.command import done, rac
+from tests.support.root import ROOT
+
+PIPELINES = ROOT / "pipelines"
+
+
+def benchmark(name: str, *arguments: str) -> str:
+    """Return what a benchmark prints."""
+    command = [sys.executable, str(PIPELINES / name), *arguments]
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stderr
+    assert not result.stderr
+    return result.stdout
+
+
+def test_quickstart(tmp_path: Path) -> None:
+    words = "run", PIPELINES / "quickstart.yaml", "--set", "generate.nodes=3000"
+    lines = done(*words, cwd=tmp_path).splitlines()
+    assert [line.partition(":")[0] for line in lines] == ["generate", "cluster", "verify", "cut", "fifty", "export"]
+    assert all("skipped" in line for line in done(*words, cwd=tmp_path).splitlines())
+    assert (tmp_path / "quickstart/tree.nwk").exists()
+
+
+def test_billion(tmp_path: Path) -> None:
+    words = "run", PIPELINES / "billion.yaml", "--set", "generate.nodes=3000", "--set", "cluster.memory=2GB"
+    lines = done(*words, cwd=tmp_path).splitlines()
+    assert lines[2].endswith("2,999 merges, 60,000 edges, largest relative error 0.0e+00")
+    plan = done("run", PIPELINES / "billion.yaml", "--set", "folder=other", "--dry-run", cwd=tmp_path)
+    assert "1,000,000,000 edges, 12 GB" in plan
+
+
+@pytest.mark.parametrize(
+    ("name", "nodes", "graph"),
+    [
+        pytest.param("sift1b", 600, "knn", marks=pytest.mark.soak),
+        ("sift1m", 600, "knn"),
+        pytest.param("sift200k", 600, "complete", marks=pytest.mark.soak),
+        ("web88m", 600, "eps"),
+        ("news20", 600, "complete"),
+        pytest.param("rcv1", 600, "complete", marks=pytest.mark.soak),
+    ],
+)
+def test_data_sets_of_the_paper(name: str, nodes: int, graph: str, tmp_path: Path) -> None:
+    """Generate each dataset, build its graph, cluster and verify; one of each kind again from given vectors."""
+    words = "run", PIPELINES / f"{name}.yaml", "--set", f"generate.nodes={nodes}", "--set", "cluster.memory=1GB"
+    lines = rac(*words, cwd=tmp_path).stdout.splitlines()
+    assert [line.partition(":")[0] for line in lines] == ["generate", "graph", "cluster", "verify", "cut"]
+    assert "largest relative error 0.0e+00" in lines[3]
+    (vectors,) = (tmp_path / name).glob("*.bvecs") if name.startswith("sift") else (tmp_path / name).glob("*.zarr")
+    facts = json.loads((tmp_path / name / "edges/_graph.json").read_text())
+    assert (facts["kind"], facts["nodes"]) == (graph, nodes)
+    if name not in ("sift1m", "web88m"):
+        return
+    moved = vectors.rename(tmp_path / f"own{vectors.suffix}")
+    again = rac(*words, "--set", "folder=real", "--set", f"graph.vectors={moved}", cwd=tmp_path)
+    told = [line.partition(" s, ")[2].replace("real/", f"{name}/") for line in again.stdout.splitlines()]
+    assert told[3:] == [line.partition(" s, ")[2] for line in lines[3:]]
+
+
+@pytest.mark.soak
+def test_bench_out_of_core(tmp_path: Path) -> None:
+    scratch = str(tmp_path / "scratch")
+    printed = benchmark("bench_out_of_core.py", "--nodes", "3000", "--folder", scratch, "--repeat", "1")
+    for line in ("60,000 edges", "in memory, 2", "two workers are", "relabel"):
+        assert line in printed
+
+
+def test_bench_graph() -> None:
+    printed = benchmark("bench_graph.py", "--scale", "0.01", "--repeats", "1")
+    for line in ("faiss-cpu, exact", "scipy cKDTree", "scikit-learn, brute force", "dask_rac, SIFT-like"):
+        assert line in printed
+
+
+@pytest.mark.soak
+def test_bench_memory() -> None:
+    printed = benchmark("bench_memory.py", "--nodes", "2000", "--repeats", "1", "--quick")
+    for line in ("scipy connected_components", "dask_rac similarity average", "dask_rac single"):
+        assert line in printed

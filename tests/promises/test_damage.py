@@ -1,0 +1,301 @@
+"""Promise 6: damage is mended or named, and never leads to another result."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import shutil
+import signal
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import dask_rac
+from dask_rac.files import arrays
+from dask_rac.files.folder import Folder
+from tests.support.crash import Child, Kill, kill_run, layout, manifests, result_hash
+from tests.support.undisturbed import FEW, Undisturbed, check_resumed
+
+
+@dataclass(frozen=True)
+class Damage:
+    """How a file of a store is damaged."""
+
+    kind: str
+    file: int
+    """Which, of those that are asked for, counted round and round."""
+    place: float
+    """In the file, from 0 to 1."""
+    bit: int
+    other: int
+    """Which file it is swapped with."""
+
+    def strike(self, store: Path, pattern: str, stranger: Path) -> list[str]:
+        """Damage a file, and return the names of the files that changed."""
+        files = files_like(store, pattern)
+        path, other = files[self.file % len(files)], files[self.other % len(files)]
+        data = path.read_bytes()
+        at = int(self.place * len(data))
+        if self.kind == "flip":
+            path.write_bytes(data[:at] + bytes([data[at] ^ 1 << self.bit]) + data[at + 1 :])
+        elif self.kind == "truncate":
+            path.write_bytes(data[:at])
+        elif self.kind == "delete":
+            path.unlink()
+        elif self.kind == "swap":
+            path.write_bytes(other.read_bytes())
+            other.write_bytes(data)
+            return [str(path), str(other)]
+        else:
+            strangers = files_like(stranger, pattern)
+            path.write_bytes(strangers[self.file % len(strangers)].read_bytes())
+        return [str(path)]
+
+
+DAMAGES = st.builds(
+    Damage,
+    st.sampled_from(["flip", "flip", "flip", "truncate", "delete", "swap", "replace"]),
+    st.integers(0, 999),
+    st.floats(0, 1, exclude_max=True),
+    st.integers(0, 7),
+    st.integers(0, 999),
+)
+STATE, MERGES, HEADER = "rounds/*/shard*/*/*", "merges/*", "rac.json"
+OLD, NEWEST = "manifests/0000[01].json", "manifests/00002.json"
+
+
+def files_like(store: Path, pattern: str) -> list[Path]:
+    """Some files of a store."""
+    return sorted(path for path in store.glob(pattern) if path.is_file())
+
+
+def resumed_hash(store: Path) -> str:
+    """Return the hash of the merges after resuming."""
+    return result_hash(dask_rac.resume(store))
+
+
+def merges_hash(store: Path) -> str:
+    """Return the hash of the merges of a finished run."""
+    return result_hash(dask_rac.open(store))
+
+
+def struck(whole: Undisturbed, runs: tuple[Path, Path], pattern: str, damage: Damage, look: Any) -> None:
+    """Damage a copy of a run, then read it: the result is right, or an error names the file."""
+    with tempfile.TemporaryDirectory(dir=whole.folder) as name:
+        store = Path(name, "run")
+        shutil.copytree(runs[0], store)
+        damaged = damage.strike(store, pattern, runs[1])
+        answer = Child(look, store).join()
+        if answer == whole.hash:
+            return
+        assert isinstance(answer, tuple), answer
+        error, text = answer
+        assert error in {"DamagedStoreError", "StoreError"}, answer
+        if pattern in {HEADER, OLD, NEWEST}:  # if two files do not match, either may be named
+            assert re.search(f"{store}(/manifests/0000.|/rac).json| has format| has no rac.json", text), answer
+        else:
+            columns = [path.removesuffix("/0").removesuffix("/zarr.json") for path in damaged]
+            assert any(path in text for path in columns), answer
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        STATE,
+        MERGES,
+        OLD,
+        NEWEST,
+        HEADER,
+        "statistics/*",
+    ],
+)
+@FEW
+@given(damage=DAMAGES)
+def test_damage_is_mended_or_named(
+    whole: Undisturbed, stopped: Path, stranger: Path, pattern: str, damage: Damage
+) -> None:
+    struck(whole, (stopped, stranger), pattern, damage, resumed_hash)
+
+
+def change_numbers(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield JSON with one number increased by one: where, and the whole text."""
+    pairs = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, inner in pairs:
+        changed = (
+            [(f"{path}/{key}", inner + 1)] if type(inner) in {int, float} else change_numbers(inner, f"{path}/{key}")
+        )
+        for where, other in changed:
+            copied = value.copy()
+            copied[key] = other
+            yield where, copied
+
+
+MATTERS = re.compile(
+    r"/facts|/state(?!.*/files)|/state/shards/0/files/0|/merges/0|/records/0/(round|clusters|edges|merges)"
+)
+
+
+def redone_hash(whole: Undisturbed, stopped: Path, changed: dict[str, Any]) -> str:
+    """What resume comes to when the newest manifest is another one, which it must not keep."""
+    store = whole.folder / "changed"
+    shutil.copytree(stopped, store)
+    (path,) = files_like(store, NEWEST)
+    text = json.dumps(changed, indent=1)
+    assert json.loads(text) != json.loads(path.read_text())
+    path.write_text(text)
+    try:
+        answer = Child(resumed_hash, store).join()
+        assert isinstance(answer, str), answer
+        assert path.read_text() != text, "the changed manifest was taken for sound"
+    finally:
+        shutil.rmtree(store)
+    return answer
+
+
+def newest_fields(stopped: Path) -> dict[str, Any]:
+    """What the newest manifest says."""
+    fields: dict[str, Any] = json.loads((stopped / NEWEST).read_text())
+    return fields
+
+
+def test_no_number_in_the_newest_manifest_can_change(whole: Undisturbed, stopped: Path) -> None:
+    changes = {where: changed for where, changed in change_numbers(newest_fields(stopped)) if MATTERS.search(where)}
+    for part in (
+        "/facts/",
+        "/state/round",
+        "/state/shards/2/",
+        "/state/shards/0/files/0/",
+        "/merges/0/",
+        "/records/0/",
+    ):
+        assert any(where.startswith(part) for where in changes), part
+    answers = {where: redone_hash(whole, stopped, changed) for where, changed in changes.items()}
+    assert answers == dict.fromkeys(changes, whole.hash)
+
+
+def own_digest(fields: dict[str, Any]) -> str:
+    """The digest that a manifest of these fields has of itself."""
+    return hashlib.sha256(json.dumps(fields, sort_keys=True).encode()).hexdigest()
+
+
+def another(digest: str) -> str:
+    """A digest that differs in one place."""
+    return ("1" if digest[0] == "0" else "0") + digest[1:]
+
+
+def of_another_parent(fields: dict[str, Any]) -> None:
+    fields["parent"] = another(fields["parent"])
+
+
+def of_another_array(fields: dict[str, Any]) -> None:
+    record = fields["state"]["shards"][1]["files"][2]
+    record["digest"] = another(record["digest"])
+
+
+def of_another_table(fields: dict[str, Any]) -> None:
+    record = fields["merges"][0]
+    record["digest"] = another(record["digest"])
+
+
+@pytest.mark.parametrize("change", [of_another_parent, of_another_array, of_another_table])
+def test_a_manifest_that_fits_itself_must_fit_its_parent_and_its_files(
+    whole: Undisturbed, stopped: Path, change: Callable[[dict[str, Any]], None]
+) -> None:
+    fields = newest_fields(stopped)
+    change(fields)
+    del fields["sha256"]
+    fields["sha256"] = own_digest(fields)
+    assert redone_hash(whole, stopped, fields) == whole.hash
+
+
+def test_the_digest_of_a_manifest_is_the_one_these_tests_compute(stopped: Path) -> None:
+    fields = newest_fields(stopped)
+    own = fields.pop("sha256")
+    assert own_digest(fields) == own
+
+
+def check_header(stopped: Path, store: Path, key: str) -> None:
+    """A header with a changed name is refused."""
+    shutil.copytree(stopped, store)
+    header = store / "rac.json"
+    header.write_text(header.read_text().replace(f'"{key}"', f'"{key[:-1]}#"'))
+    for use in (dask_rac.resume, dask_rac.open):
+        with pytest.raises(dask_rac.StoreError, match=str(store)):
+            use(store)
+
+
+def test_another_name_for_the_format_is_refused(stopped: Path, store: Path) -> None:
+    check_header(stopped, store, "format")
+
+
+@pytest.mark.parametrize("key", ["settings", "linkage", "source", "n_nodes", "versions"])
+def test_no_name_in_the_header_can_change(stopped: Path, store: Path, key: str) -> None:
+    check_header(stopped, store, key)
+
+
+def test_no_value_in_the_header_can_change_before_the_first_step(whole: Undisturbed, store: Path) -> None:
+    assert kill_run(whole.edges, store, Kill("dask_rac.engines.rows.intake.build", False, 0)) == signal.SIGKILL
+    header = store / "rac.json"
+    changed = header.read_text().replace('"max_height": Infinity', '"max_height": 7.0')
+    assert changed != header.read_text()
+    header.write_text(changed)
+    with pytest.raises(dask_rac.DamagedStoreError, match=r"rac.json"):
+        dask_rac.resume(store)
+
+
+def test_a_chunk_of_no_items_is_damage(tmp_path: Path) -> None:
+    folder = Folder(tmp_path)
+    (record,) = arrays.write_group(folder, "group", {"column": np.arange(4)})
+    metadata = tmp_path / "group/column/zarr.json"
+    metadata.write_text(metadata.read_text().replace('"chunk_shape": [4], "codecs"', '"chunk_shape": [0], "codecs"'))
+    with pytest.raises(dask_rac.DamagedStoreError, match=r"group/column"):
+        arrays.check_array(folder, record)
+
+
+def test_a_run_that_lost_a_step_is_not_shown_as_if_it_had_not_come_so_far(whole: Undisturbed, store: Path) -> None:
+    shutil.copytree(whole.folder / "whole", store)
+    (store / "manifests/00003.json").write_text("{}")
+    with pytest.raises(dask_rac.DamagedStoreError, match=r"manifests/00003.json"):
+        dask_rac.open(store)
+
+
+@FEW
+@given(damage=DAMAGES)
+def test_damaged_merges_are_never_shown(whole: Undisturbed, stranger: Path, damage: Damage) -> None:
+    struck(whole, (whole.folder / "whole", stranger), MERGES, damage, merges_hash)
+
+
+@pytest.mark.parametrize("column", ["neighbour/0", "nearest/0", "length/zarr.json", "height/0"])
+def test_a_damaged_round_is_done_again(whole: Undisturbed, stopped: Path, store: Path, column: str) -> None:
+    shutil.copytree(stopped, store)
+    kept = manifests(store)[:2]
+    victim = sorted(store.glob(f"rounds/00002*/shard-00001*/{column}"))[0]
+    victim.write_bytes(victim.read_bytes()[:-30])
+    events: list[dask_rac.Event] = []
+    assert result_hash(dask_rac.resume(store, progress=events.append)) == whole.hash
+    assert [event.record.round for event in events if event.stage == "round" and event.record][:2] == [2, 3]
+    assert manifests(store)[:2] == kept
+    assert layout(store) == whole.layout
+
+
+def test_a_run_damaged_twice_over_says_so(stopped: Path, store: Path) -> None:
+    shutil.copytree(stopped, store)
+    for victim in store.glob("rounds/*/shard*/nearest/0"):
+        victim.unlink()
+    with pytest.raises(dask_rac.DamagedStoreError, match=r"nearest/0 is missing; there is no intact round before it"):
+        dask_rac.resume(store)
+
+
+def test_a_gap_among_manifests_is_mended(whole: Undisturbed, store: Path) -> None:
+    clean = whole.calls["dask_rac.runs.loop.StoredRun.clean"].index(3)
+    assert kill_run(whole.edges, store, Kill("dask_rac.runs.loop.StoredRun.clean", False, clean)) == signal.SIGKILL
+    (store / "manifests/00001.json").unlink()  # 0 still exists with its state, and so does 2
+    check_resumed(whole, store, manifests(store)[:1])
