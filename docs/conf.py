@@ -1,4 +1,4 @@
-"""How the site is built; `make docs` does."""
+"""Sphinx configuration; `make docs` builds the site."""
 
 import sys
 from pathlib import Path
@@ -27,14 +27,14 @@ extensions = [
 exclude_patterns = ["_build"]
 templates_path = ["_templates"]
 nitpicky = True
-nitpick_ignore_regex = [("py:obj", r"\w+")]  # properties, which numpydoc would link to, and which have no place
+nitpick_ignore_regex = [("py:obj", r"\w+")]  # properties: numpydoc would link to them, but they have no page
 default_role = "name"  # `height` in a docstring is code, `knn_graph` a link
 
 myst_enable_extensions = ["colon_fence", "deflist"]
 myst_heading_anchors = 3
 
 autosummary_generate = True
-autodoc_typehints = "none"  # what an argument is the docstrings say, in words
+autodoc_typehints = "none"  # the docstrings describe arguments in words
 autodoc_member_order = "bysource"
 autodoc_class_signature = "mixed"
 numpydoc_show_class_members = False  # the template lists them
@@ -65,10 +65,10 @@ html_theme_options = {
 
 
 def hide_constructor(_app: Any, what: str, name: str, *_: Any) -> tuple[str, None] | None:
-    """Show no arguments of what only the package itself makes."""
+    """Hide the arguments of classes that only the package itself creates."""
     return ("", None) if what == "class" and name != "dask_rac.RAC" else None
 
 
 def setup(app: Any) -> None:
-    """Tell Sphinx."""
+    """Register the event."""
     app.connect("autodoc-process-signature", hide_constructor)

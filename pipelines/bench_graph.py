@@ -1,12 +1,12 @@
-"""Time and memory of graphs of vectors, beside faiss, scipy's tree and scikit-learn, in one run.
+"""Time and memory of building graphs from vectors, compared with faiss, scipy's tree and scikit-learn in one run.
 
-Every contestant finds the k nearest neighbours of all vectors on the same two cores; ours also writes the edges. All
-are compiled and warm before anything is timed. Times are the best of `--repeats`, taken in turn; memory is what the
-process held beyond what it held before, beside the budget that was given.
+Every contestant finds the k nearest neighbours of all vectors on the same two cores; dask_rac also makes the edges.
+Everything is compiled and warmed up before it is timed. Times are the best of `--repeats`, measured in turn; memory is
+what the process used beyond what it used before, to be compared with the budget.
 
-    python pipelines/bench_graph.py                    all of it, some five minutes
+    python pipelines/bench_graph.py                    everything, about five minutes
     python pipelines/bench_graph.py --scale 0.1        a tenth of the vectors
-    python pipelines/bench_graph.py --trees            where a tree is faster than products, by vectors and dimensions
+    python pipelines/bench_graph.py --trees            when a tree is faster than products, by vectors and dimensions
 """
 
 import gc
@@ -28,8 +28,10 @@ from scipy.spatial import cKDTree
 from watch import resident_bytes, watched
 
 import dask_rac
-from dask_rac.store.vectors import open_vectors
-from dask_rac.vectors import plan
+from dask_rac.api.graphs import Resources, run_graph
+from dask_rac.vectors.graph.plan import GraphLimits
+from dask_rac.vectors.graph.request import GraphRequest, checked_request
+from dask_rac.vectors.sources.opening import open_vectors
 
 K = 15
 BUDGET = "1GB"
@@ -37,7 +39,7 @@ CORES = 2
 
 
 @click.command(help=__doc__)
-@click.option("--scale", default=1.0, show_default=True, help="Of the numbers of vectors.")
+@click.option("--scale", default=1.0, show_default=True, help="Factor for the numbers of vectors.")
 @click.option("--repeats", default=2, show_default=True)
 @click.option("--trees", is_flag=True, help="Measure the rule by which a tree is chosen.")
 def main(scale: float, repeats: int, trees: bool) -> None:
@@ -54,19 +56,19 @@ def main(scale: float, repeats: int, trees: bool) -> None:
             add_rows(table, title, contestants, repeats)
             gc.collect()
         console.print(table)
-        console.print(f"k = {K}, {CORES} of {os.cpu_count()} cores; ratio: to the first of each; budget {BUDGET}")
+        console.print(f"k = {K}, {CORES} of {os.cpu_count()} cores; ratio to the first of each group; budget {BUDGET}")
 
 
 Jobs = dict[str, Callable[[], object]]
 
 
 def ours(vectors: Any, metric: str = "euclidean") -> Callable[[], object]:
-    """Our own graph, within the budget."""
+    """Return the job that builds the graph with dask_rac, within the budget."""
     return partial(dask_rac.knn_graph, vectors, K, metric, memory=BUDGET, progress=False)
 
 
 def dense(scale: float, folder: Path) -> tuple[str, Jobs]:
-    """Many dimensions: products."""
+    """Return jobs for many dimensions, where dask_rac multiplies matrices."""
     import faiss
 
     faiss.omp_set_num_threads(CORES)
@@ -90,7 +92,7 @@ def dense(scale: float, folder: Path) -> tuple[str, Jobs]:
 
 
 def products(vectors: np.ndarray[Any, np.dtype[np.float32]]) -> None:
-    """All products, and nothing made of them."""
+    """Compute all products and discard them."""
     room = np.empty((4096, 8192), np.float32)
     for row in range(0, len(vectors), 4096):
         for column in range(0, len(vectors), 8192):
@@ -99,7 +101,7 @@ def products(vectors: np.ndarray[Any, np.dtype[np.float32]]) -> None:
 
 
 def few(scale: float, _: Path) -> tuple[str, Jobs]:
-    """Three dimensions: a tree."""
+    """Return jobs for three dimensions, where dask_rac uses a tree."""
     count = int(1_000_000 * scale)
     vectors = np.random.default_rng(0).random((count, 3))
     jobs: Jobs = {
@@ -110,7 +112,7 @@ def few(scale: float, _: Path) -> tuple[str, Jobs]:
 
 
 def sparse(scale: float, folder: Path) -> tuple[str, Jobs]:
-    """Bags of words."""
+    """Return jobs for bags of words."""
     from sklearn.neighbors import NearestNeighbors
 
     count = int(50_000 * scale)
@@ -122,11 +124,11 @@ def sparse(scale: float, folder: Path) -> tuple[str, Jobs]:
         "scikit-learn, brute force": lambda: search.fit(vectors).kneighbors(vectors),
         "dask_rac": ours(vectors, "cosine"),
     }
-    return f"{count:,} x 100,000 tf-idf, {vectors.nnz // count} values a row, cosine", jobs
+    return f"{count:,} x 100,000 tf-idf, {vectors.nnz // count} values per row, cosine", jobs
 
 
 def add_rows(table: Table, title: str, jobs: Jobs, repeats: int) -> None:
-    """Time some contestants in turn."""
+    """Time the jobs in turn, and add a row for each."""
     warm_up()
     times = dict.fromkeys(jobs, np.inf)
     memory = dict.fromkeys(jobs, 0)
@@ -146,32 +148,31 @@ def add_rows(table: Table, title: str, jobs: Jobs, repeats: int) -> None:
 
 
 def warm_up() -> None:
-    """Have all kernels compiled."""
+    """Compile all kernels."""
     import scipy.sparse as sp
 
-    some = np.random.default_rng(0).random((300, 40))
-    for vectors in (some, some.astype(np.float32), (some * 100).astype(np.uint8), some[:, :3]):
+    points = np.random.default_rng(0).random((300, 40))
+    for vectors in (points, points.astype(np.float32), (points * 100).astype(np.uint8), points[:, :3]):
         dask_rac.knn_graph(vectors, 5, progress=False)
-    dask_rac.knn_graph(sp.csr_array(some.astype(np.float32)), 5, "cosine", progress=False)
+    dask_rac.knn_graph(sp.csr_array(points.astype(np.float32)), 5, "cosine", progress=False)
 
 
 def compare_trees(console: Console, scale: float) -> None:
-    """Both ways, for uniform vectors, the hardest for a tree."""
+    """Time both ways on uniform vectors, the hardest for a tree."""
     warm_up()
     table = Table("vectors", "dimensions", "tree", "products", "tree / products")
-    limits = plan.TREE_LIMITS
+    request = GraphRequest(checked_request("knn", "euclidean", k=K), None)
     for count in (int(10_000 * scale), int(100_000 * scale)):
         for dimensions in (3, 5, 6, 7, 8, 9, 10, 12):
             vectors = np.random.default_rng(0).random((count, dimensions))
             seconds = []
             for most in (dimensions, 0):
-                plan.TREE_LIMITS = ((np.inf, most),)
+                limits = GraphLimits(tree=((np.inf, most),))
                 started = perf_counter()
-                dask_rac.knn_graph(vectors, K, progress=False)
+                run_graph(vectors, request, None, Resources(limits=limits), False)
                 seconds.append(perf_counter() - started)
             ratio = f"{seconds[0] / seconds[1]:.2f}"
-            table.add_row(f"{count:,}", str(dimensions), *(f"{one:.2f} s" for one in seconds), ratio)
-    plan.TREE_LIMITS = limits
+            table.add_row(f"{count:,}", str(dimensions), *(f"{value:.2f} s" for value in seconds), ratio)
     console.print(table)
 
 

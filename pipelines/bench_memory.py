@@ -1,9 +1,9 @@
-"""Time and memory of clustering in memory, beside scipy, igraph and scikit-learn, in one run.
+"""Time and memory of clustering in memory, compared with scipy, igraph and scikit-learn in one run.
 
 Uniform points in three dimensions, each joined to its 15 nearest neighbours. Everything is compiled and memory is
-touched before anything is timed; times are the best of `--repeats`, taken in turn; ratios compare within this run.
+touched before anything is timed. Times are the best of `--repeats`, measured in turn; ratios compare within this run.
 
-    python pipelines/bench_memory.py                          all of it, some seven minutes
+    python pipelines/bench_memory.py                          everything, about seven minutes
     python pipelines/bench_memory.py --nodes 200000 --quick   without scikit-learn, igraph and the four-fold graph
 """
 
@@ -41,9 +41,9 @@ RUNS: dict[str, dict[str, Any]] = {
 @click.command(help=__doc__)
 @click.option("--nodes", default=1_000_000, show_default=True)
 @click.option("--repeats", default=5, show_default=True)
-@click.option("--quick", is_flag=True, help="Leave out what takes minutes.")
-@click.option("--measure-memory", type=(str, str), hidden=True, help="A graph and a run, in a process of its own.")
-@click.option("--measure-start", is_flag=True, hidden=True, help="First calls, in a process of their own.")
+@click.option("--quick", is_flag=True, help="Skip what takes minutes.")
+@click.option("--measure-memory", type=(str, str), hidden=True, help="A graph and a run, in a separate process.")
+@click.option("--measure-start", is_flag=True, hidden=True, help="First calls, in a separate process.")
 def main(nodes: int, repeats: int, quick: bool, measure_memory: tuple[str, str] | None, measure_start: bool) -> None:
     """Print the tables."""
     if measure_memory:
@@ -55,7 +55,7 @@ def main(nodes: int, repeats: int, quick: bool, measure_memory: tuple[str, str] 
 
 
 def report(console: Console, nodes: int, repeats: int, quick: bool) -> None:
-    """Run everything and print it."""
+    """Run everything and print the results."""
     for name, seconds in compare_starts().items():
         console.print(f"{name}: {seconds:.1f} s")
     graph = uniform_graph(nodes)
@@ -95,12 +95,12 @@ def report(console: Console, nodes: int, repeats: int, quick: bool) -> None:
 
 
 def uniform_graph(nodes: int) -> sp.csr_array:
-    """Uniform points in the unit cube, joined to their 15 nearest."""
+    """Return uniform points in the unit cube, joined to their 15 nearest."""
     return neighbour_graph(np.random.default_rng(0).random((nodes, 3)), 15)
 
 
 def cluster(graph: sp.csr_array, similar: sp.csr_array, options: dict[str, Any]) -> dask_rac.Clustering:
-    """One run of ours."""
+    """Run dask_rac once."""
     edges = similar if options.get("weights") == "similarity" else graph
     clustering: dask_rac.Clustering = dask_rac.cluster(edges, progress=False, **options)
     return clustering
@@ -115,7 +115,7 @@ def warm_up() -> None:
 
 
 def best_times(jobs: dict[str, Callable[[], object]], repeats: int) -> dict[str, float]:
-    """The shortest of several times, the jobs taken in turn."""
+    """Return the shortest of several times for each job, measured in turn."""
     times = dict.fromkeys(jobs, np.inf)
     for _ in range(repeats):
         for name, job in jobs.items():
@@ -126,7 +126,7 @@ def best_times(jobs: dict[str, Callable[[], object]], repeats: int) -> dict[str,
 
 
 def leiden(similar: sp.csr_array) -> Callable[[], object]:
-    """igraph's Leiden on the same graph."""
+    """Return the job that runs igraph's Leiden on the same graph."""
     import igraph
 
     upper = sp.triu(similar).tocoo()
@@ -136,7 +136,7 @@ def leiden(similar: sp.csr_array) -> Callable[[], object]:
 
 
 def growth(nodes: int, repeats: int) -> dict[str, float]:
-    """How much longer a graph of four times the nodes takes."""
+    """Return how much longer a graph with four times the nodes takes."""
     jobs: dict[str, Callable[[], object]] = {}
     for size in (1, 4):
         similar = as_similarities(uniform_graph(size * nodes))
@@ -147,7 +147,7 @@ def growth(nodes: int, repeats: int) -> dict[str, float]:
 
 
 def against_sklearn(console: Console) -> None:
-    """scikit-learn on a graph small enough for it."""
+    """Compare with scikit-learn on a graph small enough for it."""
     from sklearn.cluster import AgglomerativeClustering
 
     graph = uniform_graph(SKLEARN_NODES)
@@ -162,17 +162,17 @@ def against_sklearn(console: Console) -> None:
 
 
 def compare_starts() -> dict[str, float]:
-    """The first call in a new process, with an empty cache of kernels and with a full one."""
+    """Time the first call in a new process, with an empty and with a full kernel cache."""
     with tempfile.TemporaryDirectory() as folder:
         environment = {"NUMBA_CACHE_DIR": folder}
         return {
             "all kernels compiled and run once, empty cache": child("--measure-start", env=environment)["seconds"],
-            "the same with the cache full": child("--measure-start", env=environment)["seconds"],
+            "the same, full cache": child("--measure-start", env=environment)["seconds"],
         }
 
 
 def first_calls() -> dict[str, float]:
-    """Seconds of one small run for each linkage and each kind of input."""
+    """Time one small run for each linkage and each kind of input."""
     graph = uniform_graph(1000)
     coo = graph.tocoo()
     started = perf_counter()
@@ -183,7 +183,7 @@ def first_calls() -> dict[str, float]:
 
 
 def peak_memory(path: str, run: str) -> dict[str, float]:
-    """The peak of a process that loads a graph and clusters it, less what it had before, in units of the graph."""
+    """Return the peak memory of loading and clustering a graph, less what was used before, relative to the graph."""
     warm = uniform_graph(3000)
     cluster(warm, as_similarities(warm), RUNS[run])
     before = psutil.Process().memory_info().rss
@@ -193,13 +193,13 @@ def peak_memory(path: str, run: str) -> dict[str, float]:
         np.subtract(top, graph.data, out=graph.data)
     size = graph.data.nbytes + graph.indices.nbytes + graph.indptr.nbytes
     cluster(graph, graph, RUNS[run])
-    status = Path("/proc/self/status").read_text()  # getrusage would count the parent, too
+    status = Path("/proc/self/status").read_text()  # getrusage would include the parent
     peak = 1024 * int(re.findall(r"VmHWM:\s+(\d+) kB", status)[0])
     return {"ratio": (peak - before) / size}
 
 
 def child(*arguments: str, env: dict[str, str] | None = None) -> dict[str, float]:
-    """What this script prints in a process of its own."""
+    """Run this script in a separate process and return what it prints."""
     command = [sys.executable, __file__, *arguments]
     done = subprocess.run(command, capture_output=True, text=True, check=True, env={**os.environ, **(env or {})})
     result: dict[str, float] = json.loads(done.stdout)

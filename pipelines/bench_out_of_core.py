@@ -1,8 +1,8 @@
-"""Out of core against in memory on one graph: time, memory, disk, and where the time goes.
+"""Out of core versus in memory on one graph: time, memory, disk, and where the time goes.
 
 python pipelines/bench_out_of_core.py [--nodes 5000000] [--memory 1GB] [--folder bench-out-of-core]
 
-Each measurement is a process of its own; every graph and kernel is warmed up before.
+Each measurement runs in a separate process, after a small graph has warmed it up.
 """
 
 import json
@@ -24,17 +24,19 @@ MODES = {
     "worker": "out of core, 1 worker of 1 thread",
     "workers": "out of core, 2 workers of 1 thread",
 }
-DISK_BYTES = 400  # a node, to measure the disk with
+DISK_BYTES = 400  # per node, for measuring the disk
 
 
 @click.command(help=__doc__)
-@click.option("--nodes", default=5_000_000, show_default=True, help="Nodes of the lattice, of 40 edges each.")
-@click.option("--memory", default="1GB", show_default=True, help="The budget.")
+@click.option("--nodes", default=5_000_000, show_default=True, help="Nodes of the lattice, with 40 edges each.")
+@click.option("--memory", default="1GB", show_default=True, help="The memory budget.")
 @click.option("--folder", default="bench-out-of-core", show_default=True, help="A scratch folder, deleted at the end.")
-@click.option("--repeat", default=2, show_default=True, help="Of each measurement the fastest counts.")
-@click.option("--mode", type=click.Choice(list(MODES)), help="Only this one, here; for the recipe's own use.")
+@click.option("--repeat", default=2, show_default=True, help="Times each measurement is repeated; the fastest counts.")
+@click.option(
+    "--mode", type=click.Choice(list(MODES)), help="Measure only this mode, in this process; used internally."
+)
 def main(nodes: int, memory: str, folder: str, repeat: int, mode: str | None) -> None:
-    """Measure all modes, or one."""
+    """Measure all modes, or only one."""
     if mode is not None:
         print(json.dumps(measure(mode, Path(folder), memory)))
         return
@@ -49,23 +51,25 @@ def main(nodes: int, memory: str, folder: str, repeat: int, mode: str | None) ->
         results: dict[str, dict[str, float]] = {}
         for _ in range(repeat):
             for name, text in MODES.items():
-                found = run_alone(name, scratch, memory)
-                console.print(f"{text}: {found['seconds']:.1f} s, {found['rss'] / 1e9:.2f} GB resident")
-                if name not in results or found["seconds"] < results[name]["seconds"]:
-                    results[name] = found
+                result = run_alone(name, scratch, memory)
+                console.print(f"{text}: {result['seconds']:.1f} s, {result['rss'] / 1e9:.2f} GB resident")
+                if name not in results or result["seconds"] < results[name]["seconds"]:
+                    results[name] = result
         console.print(summary(results, 20 * nodes))
-        console.print(f"two workers are {results['worker']['seconds'] / results['workers']['seconds']:.2f} x one")
+        console.print(
+            f"two workers are {results['worker']['seconds'] / results['workers']['seconds']:.2f} times as fast as one"
+        )
         console.print(phases(results["threads"], disk))
     finally:
         shutil.rmtree(scratch)
 
 
 def run_alone(mode: str, scratch: Path, memory: str) -> dict[str, float]:
-    """Measure one mode in a process of its own."""
+    """Measure one mode in a separate process."""
     command = [sys.executable, __file__, "--mode", mode, "--folder", str(scratch), "--memory", memory]
     done = subprocess.run(command, check=True, capture_output=True, text=True)
-    found: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
-    return found
+    result: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
+    return result
 
 
 def measure(mode: str, scratch: Path, memory: str) -> dict[str, float]:
@@ -103,7 +107,7 @@ def measure(mode: str, scratch: Path, memory: str) -> dict[str, float]:
 
 
 def disk_speed(scratch: Path, size: int) -> dict[str, float]:
-    """GB/s of writing a file to the disk and of reading it again, with and without the page cache."""
+    """Return the GB/s of writing a file and of reading it again, with and without the page cache."""
     block = np.random.default_rng(0).integers(0, 256, 16_000_000, np.uint8)
     path, speed = scratch / "disk", {}
     for name in ("first write", "write"):
@@ -128,7 +132,7 @@ def disk_speed(scratch: Path, size: int) -> dict[str, float]:
 
 
 def summary(results: dict[str, dict[str, float]], edges: int) -> Table:
-    """A row a mode."""
+    """Return a table with one row per mode."""
     table = Table("", "seconds", "/ in memory", "peak RSS, GB", "peak disk / edges", title=f"{edges:,} edges")
     for name, found in results.items():
         ratio = found["seconds"] / results["memory"]["seconds"]
@@ -138,9 +142,9 @@ def summary(results: dict[str, dict[str, float]], edges: int) -> Table:
 
 
 def phases(found: dict[str, float], disk: dict[str, float]) -> Table:
-    """Where the time of all threads went, beside what the disk gives."""
+    """Return a table of where the time of all threads went, with the speed of the disk."""
     speeds = ", ".join(f"{name} {speed:.2f}" for name, speed in disk.items())
-    table = Table("phase", "thread seconds", "GB", "GB/s a thread", title=f"Phases; the disk in GB/s: {speeds}")
+    table = Table("phase", "thread seconds", "GB", "GB/s per thread", title=f"Phases; the disk in GB/s: {speeds}")
     for name in ("read", "relabel", "route", "fold", "write"):
         seconds, size = found.get(f"{name}_seconds", 0.0), found.get(f"{name}_bytes", 0.0) / 1e9
         table.add_row(name, f"{seconds:.1f}", *(("", "") if not size else (f"{size:.1f}", f"{size / seconds:.2f}")))

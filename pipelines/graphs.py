@@ -1,4 +1,4 @@
-"""Graphs that recipes share."""
+"""Graphs shared by the benchmarks."""
 
 import numpy as np
 import scipy.sparse as sp
@@ -7,7 +7,7 @@ from scipy.spatial import cKDTree
 
 
 def neighbour_graph(points: NDArray[np.float64], k: int) -> sp.csr_array:
-    """Each point joined to its `k` nearest, both ways, weighted by distance."""
+    """Join each point to its `k` nearest, in both directions, weighted by distance."""
     n = len(points)
     distance, neighbour = map(np.asarray, cKDTree(points).query(points, k=k + 1, workers=-1))
     source = np.repeat(np.arange(n, dtype=np.int32), k)
@@ -16,5 +16,5 @@ def neighbour_graph(points: NDArray[np.float64], k: int) -> sp.csr_array:
 
 
 def as_similarities(graph: sp.csr_array) -> sp.csr_array:
-    """The same edges, the nearest the most similar, all above 0."""
+    """Return the same edges as similarities: the nearest become the most similar, all above 0."""
     return sp.csr_array((1.0001 * graph.data.max() - graph.data, graph.indices, graph.indptr), shape=graph.shape)

@@ -1,4 +1,4 @@
-"""What a process and its children hold and how long they take, for recipes that measure."""
+"""Time and memory of a process and its children, for the benchmarks."""
 
 import threading
 from collections.abc import Iterator
@@ -11,16 +11,16 @@ import psutil
 
 @dataclass
 class Usage:
-    """Of one block."""
+    """Time and memory of one block."""
 
     seconds: float = 0.0
     rss: int = 0
-    """The most bytes that this process and its children have held together."""
+    """Peak resident bytes of this process and its children together."""
 
 
 @contextmanager
 def watched(pause: float = 0.05) -> Iterator[Usage]:
-    """Measure what is done in the block."""
+    """Measure the block."""
     usage, over = Usage(), threading.Event()
 
     def look() -> None:
@@ -40,7 +40,7 @@ def watched(pause: float = 0.05) -> Iterator[Usage]:
 
 
 def resident_bytes() -> int:
-    """Resident memory of this process and its children, now."""
+    """Return the resident memory of this process and its children."""
     me = psutil.Process()
     total = 0
     for process in (me, *me.children(recursive=True)):

@@ -1,4 +1,4 @@
-"""`commands`, `common-options`, `recipe-steps`: the options and keys that there are, as the package itself has them."""
+"""`commands`, `common-options`, `recipe-steps`: options and keys, read from the package itself."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from docutils import nodes
 from sphinx.util.docutils import SphinxDirective
 
 COMMON = ("scheduler", "require_tls", "quiet", "log_file", "help")
-"""Told once for all commands."""
+"""Documented once for all commands."""
 
 
 class Commands(SphinxDirective):
     """A section for each command: what it does, an example, its options."""
 
     def run(self) -> list[nodes.Node]:
-        """All commands, in the order in which they are used."""
+        """Return all commands, in the order in which they are used."""
         from dask_rac.cli import main  # noqa: PLC0415 - only this page needs it
 
         return [self._section(name, command) for name, command in leaves(main)]
@@ -39,7 +39,7 @@ class Common(SphinxDirective):
     """The options that most commands take."""
 
     def run(self) -> list[nodes.Node]:
-        """Those of `cluster`, which takes all."""
+        """Return the options of `cluster`, which has all of them."""
         from dask_rac.cli import main  # noqa: PLC0415 - only this page needs it
 
         options = [option for option in _options(main.commands["cluster"]) if option.name in COMMON]
@@ -47,17 +47,17 @@ class Common(SphinxDirective):
 
 
 class Steps(SphinxDirective):
-    """The steps of recipes, with their keys and what these are by default."""
+    """The steps of recipes, with their keys and defaults."""
 
     def run(self) -> list[nodes.Node]:
-        """A row a step."""
-        from dask_rac.schema import STEPS  # noqa: PLC0415 - only this page needs it
+        """Return a table with one row per step."""
+        from dask_rac.recipes.schema import STEPS  # noqa: PLC0415 - only this page needs it
 
         return [_table(("step", "keys"), [(name, _keys(keys)) for name, keys in STEPS.items()])]
 
 
 def leaves(group: click.Group, before: str = "") -> Iterator[tuple[str, click.Command]]:
-    """The commands that do something, by their whole names."""
+    """Yield the commands that do something, by full name."""
     for name, command in group.commands.items():
         if isinstance(command, click.Group):
             yield from leaves(command, f"{before}{name} ")
@@ -66,33 +66,33 @@ def leaves(group: click.Group, before: str = "") -> Iterator[tuple[str, click.Co
 
 
 def _help(command: click.Command) -> tuple[str, list[str]]:
-    """The example, and the paragraphs after it."""
+    """Return the example and the paragraphs after it."""
     example, *text = inspect.cleandoc(command.help or "").split("\n\n")
     return f"$ {example.removeprefix('Example: ')}", text
 
 
 def _options(command: click.Command) -> list[click.Option]:
-    """Options without arguments; `--help` is not among them."""
+    """Return the options, without arguments and `--help`."""
     return [parameter for parameter in command.params if isinstance(parameter, click.Option)]
 
 
 def _names(option: click.Option) -> str:
-    """How an option is given."""
+    """Return the names of an option, and the placeholder of its value."""
     names = ", ".join([*option.opts, *option.secondary_opts])
     return names if option.is_flag else f"{names} {option.metavar or option.type.name.upper()}"
 
 
 def _explained(option: click.Option) -> str:
-    """What an option is for, and what holds without it."""
+    """Return the help of an option, and its default."""
     text = option.help or ""
     if option.required:
         return f"{text} Required."
-    told = option.show_default and option.default not in (None, False)
-    return f"{text} By default {option.default}." if told else text
+    has_default = option.show_default and option.default not in (None, False)
+    return f"{text} By default {option.default}." if has_default else text
 
 
 def _keys(keys: Any) -> nodes.paragraph:
-    """The keys of a step in one paragraph."""
+    """Return the keys of a step as one paragraph."""
     paragraph = nodes.paragraph()
     for name, key in keys.items():
         paragraph += nodes.Text(", ") if paragraph.children else nodes.Text("")
@@ -102,18 +102,18 @@ def _keys(keys: Any) -> nodes.paragraph:
 
 
 def _prose(text: str) -> nodes.paragraph:
-    """A paragraph in which backticks make code."""
+    """Return a paragraph in which backticks mark code."""
     parts = enumerate(text.split("`"))
     return nodes.paragraph("", "", *[nodes.literal("", part) if k % 2 else nodes.Text(part) for k, part in parts])
 
 
 def _yaml(value: Any) -> str:
-    """A value as recipes have it."""
+    """Return a value as it is written in recipes."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _table(head: tuple[str, ...], rows: list[tuple[Any, ...]]) -> nodes.table:
-    """A table whose first column is code."""
+    """Return a table whose first column is code."""
     group = nodes.tgroup(cols=len(head))
     group += [nodes.colspec(colwidth=1) for _ in head]
     group += nodes.thead("", _row([nodes.paragraph("", name) for name in head]))
@@ -127,7 +127,7 @@ def _row(cells: list[Any]) -> nodes.row:
 
 
 def setup(app: Any) -> dict[str, Any]:
-    """Tell Sphinx."""
+    """Register the directives."""
     app.add_directive("commands", Commands)
     app.add_directive("common-options", Common)
     app.add_directive("recipe-steps", Steps)

@@ -1,4 +1,4 @@
-"""The role of plain backticks in docstrings: a link where it is a public name, else code."""
+"""The role of plain backticks in docstrings: a link for a public name, otherwise code."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ LINK = PyXRefRole()
 
 
 def target_of(text: str) -> str | None:
-    """The whole name of what is meant, if it is public: `knn_graph`, `Clustering.cut`, `plot_rounds`."""
+    """Return the full name if it is public: `knn_graph`, `Clustering.cut`, `plot_rounds`."""
     name = text.removesuffix("()").removeprefix("dask_rac.")
     first, _, rest = name.partition(".")
     if first in dask_rac.__all__ and first != "datasets":
@@ -23,7 +23,7 @@ def target_of(text: str) -> str | None:
 
 
 def name_role(_role: str, rawtext: str, text: str, lineno: int, inliner: Any, options: Any = None) -> Any:
-    """A link to a public name, or code."""
+    """Return a link to a public name, or code."""
     target = target_of(text)
     if target is None:
         return [nodes.literal(rawtext, text)], []
@@ -31,6 +31,6 @@ def name_role(_role: str, rawtext: str, text: str, lineno: int, inliner: Any, op
 
 
 def setup(app: Any) -> dict[str, Any]:
-    """Tell Sphinx."""
+    """Register the role."""
     app.add_role("name", name_role)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
