@@ -171,15 +171,16 @@ class Folder:
                 os.close(handle)
 
     def remove(self, name: str) -> None:
-        """Delete a file, or a folder with its contents, if it exists."""
+        """Delete a file, or a folder with its contents, if it exists; another run may delete it at the same moment."""
         path = self.at(name)
         if not self.local:
             with suppress(FileNotFoundError), explained(self.url):
                 self.filesystem.rm(path, recursive=True)
         elif os.path.isdir(path):
             shutil.rmtree(path, ignore_errors=True)
-        elif os.path.exists(path):
-            os.unlink(path)
+        else:
+            with suppress(FileNotFoundError):
+                os.unlink(path)
 
     def free_bytes(self) -> int | None:
         """Return the free bytes of the disk; None if it is not a local disk."""
