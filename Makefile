@@ -11,7 +11,7 @@ MEASURED := --numprocesses=2 --dist=worksteal --durations=30 --cov --cov-report=
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test lint types soak bench docs clean clean-cache
+.PHONY: help demo test lint types soak campaign bench docs clean clean-cache
 
 help: ## list all targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' Makefile
@@ -35,6 +35,9 @@ types: $(INSTALLED) ## check types with mypy
 
 soak: $(INSTALLED) $(KERNELS) ## run all tests with 20 times the examples
 	HYPOTHESIS_PROFILE=soak $(BIN)/python -m pytest -m 'soak or not soak'
+
+campaign: $(INSTALLED) $(KERNELS) ## try what can go wrong: make campaign SECONDS=1800 SEED=0 [NAMES='kills fuzz']
+	$(BIN)/python -m tests.campaign --seconds $(or $(SECONDS),1800) --seed $(or $(SEED),0) $(NAMES)
 
 bench: $(INSTALLED) $(KERNELS) ## measure time and memory
 	$(BIN)/python pipelines/bench_memory.py
