@@ -117,12 +117,21 @@ class StoredClustering(Clustering):
 
     def export(self, path: str | PathLike[str], *, join: bool = False, zero: float | None = None) -> str:
         """Write the whole hierarchy to one file; see `Clustering.export`."""
+        self._require_finished()
+        return super().export(path, join=join, zero=zero)
+
+    def to_scipy(self, join: bool = False, zero: float | None = None) -> NDArray[np.float64]:
+        """Return the hierarchy as scipy's linkage matrix Z; see `Clustering.to_scipy`."""
+        self._require_finished()
+        return super().to_scipy(join, zero)
+
+    def _require_finished(self) -> None:
+        """Raise where only the whole tree makes sense."""
         if not self.finished:
             raise InputError(
                 f"{self.store} is unfinished, and the merges so far are not the whole tree: resume with "
                 f"dask_rac.resume({self.store!r})"
             )
-        return super().export(path, join=join, zero=zero)
 
     def verify(self, edges: Any = None, *, client: Any = None) -> AuditReport:
         """Recompute every height from the edges, in one pass over them; see `Clustering.verify`.
@@ -138,6 +147,7 @@ class StoredClustering(Clustering):
         -------
         AuditReport
         """
+        self._require_finished()
         return Verification(self._run, choose_scheduler(client), self._report).run(edges)
 
     def facts(self) -> dict[str, str]:

@@ -279,6 +279,9 @@ def test_a_run_on_its_way_is_no_tree(folder: Path) -> None:
     for ending in ("npy", "nwk", "parquet"):
         with pytest.raises(dask_rac.InputError, match=r"unfinished.*resume"):
             early.export(folder / f"tree.{ending}")
+    for whole in (early.to_scipy, early.verify, lambda: early.verify(EDGES)):
+        with pytest.raises(dask_rac.InputError, match=r"unfinished.*resume"):
+            whole()
     assert os.listdir(folder) == ["run"]
 
 
