@@ -11,10 +11,11 @@ from dask_rac.base.errors import InputError
 
 def check_whole(name: str, value: object, least: int, most: int | None = None) -> None:
     """Raise unless `value` is a whole number in a range."""
-    whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
-    if not whole or value < least or (most is not None and value > most):  # type: ignore[operator]
-        upper = "or more" if most is None else f"to {most}"
-        raise InputError(f"{name}={value!r} is not a whole number, {least} {upper}")
+    allowed = f"use {least} or more" if most is None else f"use {least} to {most}"
+    if not isinstance(value, int | np.integer) or isinstance(value, bool):
+        raise InputError(f"{name}={value!r} is not a whole number: {allowed}")
+    if value < least or (most is not None and value > most):
+        raise InputError(f"{name}={value!r} is out of range: {allowed}")
 
 
 def check_kind(known: str | None, weights: str) -> None:

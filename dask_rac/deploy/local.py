@@ -129,5 +129,5 @@ def count_of(spec: str, text: str) -> int:
     """Parse a number of workers or threads."""
     if not text.isdecimal() or int(text) < 1:
         form = FORMS[spec.partition(":")[0]]
-        raise InputError(f"scheduler {spec!r}: {text!r} is not a whole number, 1 or more: use {form}")
+        raise InputError(f"scheduler {spec!r}: {text!r} must be a whole number, 1 or more: use {form}")
     return int(text)

@@ -198,12 +198,12 @@ BAD: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
     "missing": ({"missing": "zero"}, dask_rac.InputError, "missing='zero' is unknown"),
     "client": ({"client": 7}, dask_rac.InputError, "client=7 is not a distributed.Client"),
     "progress": ({"progress": 7}, dask_rac.InputError, "progress=7 is neither"),
-    "n_nodes": ({"n_nodes": -1}, dask_rac.InputError, "n_nodes=-1 is not a whole number"),
-    "shards": ({"store": "run", "shards": 0}, dask_rac.InputError, "shards=0 is not a whole number"),
+    "n_nodes": ({"n_nodes": -1}, dask_rac.InputError, "n_nodes=-1 is out of range"),
+    "shards": ({"store": "run", "shards": 0}, dask_rac.InputError, "shards=0 is out of range"),
     "memory": ({"store": "run", "memory": "much"}, dask_rac.InputError, "memory='much' is not an amount"),
     "no store": ({"memory": "1GB"}, dask_rac.InputError, "memory= is only for runs through the disk"),
     "taken": ({"store": "taken"}, dask_rac.StoreError, "is not empty and does not hold a run"),
-    "graph": ({"graph": {"k": 0}}, dask_rac.InputError, "k=0 is not a whole number"),
+    "graph": ({"graph": {"k": 0}}, dask_rac.InputError, "k=0 is out of range"),
     "kind": ({"edges": "similarities"}, dask_rac.InputError, "these edges have similarities"),
 }
 

@@ -268,7 +268,7 @@ def test_url() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"nodes": 0}, "nodes=0 is not a whole number, 3 to"),
+        ({"nodes": 0}, "nodes=0 is out of range: use 3 to"),
         ({"nodes": 2}, "3 to"),
         ({"nodes": -5}, "3 to"),
         ({"nodes": 1e6}, "nodes=1000000.0 is not a whole number"),
@@ -276,12 +276,12 @@ def test_url() -> None:
         ({"nodes": "9"}, "nodes='9'"),
         ({"nodes": 2**63}, "to 4611686018427387904"),
         ({"degree": 7}, "degree=7 is odd: use 6 or 8"),
-        ({"degree": 0}, "degree=0 is not a whole number, 2 to 65536"),
+        ({"degree": 0}, "degree=0 is out of range: use 2 to 65536"),
         ({"degree": 10**9}, "2 to 65536"),
         ({"degree": 4.0}, "degree=4.0"),
         ({"nodes": 60}, r"nodes=60 are too few for degree=40.* or degree=\d+ or less"),
         ({"nodes": 20}, "too few"),
-        ({"seed": -1}, "seed=-1 is not a whole number, 0 or more"),
+        ({"seed": -1}, "seed=-1 is out of range: use 0 or more"),
         ({"seed": None}, "seed=None"),
         ({"weights": "cosine"}, "weights='cosine' is unknown: use one of 'distance', 'similarity'"),
         ({"weights": None}, "weights=None is unknown"),

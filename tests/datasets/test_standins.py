@@ -310,12 +310,12 @@ def test_progress_is_told_of_blocks(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"nodes": 1}, "nodes=1 is not a whole number, 2 to 4611686018427387904"),
+        ({"nodes": 1}, "nodes=1 is out of range: use 2 to 4611686018427387904"),
         ({"nodes": 1e6}, r"nodes=1000000\.0 is not a whole number"),
         ({"nodes": True}, "nodes=True"),
-        ({"seed": -1}, "seed=-1 is not a whole number, 0 or more"),
+        ({"seed": -1}, "seed=-1 is out of range: use 0 or more"),
         ({"seed": None}, "seed=None"),
-        ({"dimensions": 7}, "dimensions=7 is not a whole number, 8 to 4096"),
+        ({"dimensions": 7}, "dimensions=7 is out of range: use 8 to 4096"),
         ({"dimensions": "128"}, "dimensions='128'"),
         ({"store": ""}, "store='' is not a path"),
         ({"store": 7}, "store=7 is not a path"),
@@ -335,11 +335,11 @@ def test_refused_descriptors(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"nodes": 0}, "nodes=0 is not a whole number, 2 to"),
-        ({"terms": 1}, "terms=1 is not a whole number, 2 to 16777216"),
+        ({"nodes": 0}, "nodes=0 is out of range: use 2 to"),
+        ({"terms": 1}, "terms=1 is out of range: use 2 to 16777216"),
         ({"terms": 2**24 + 1}, "terms=16777217"),
         ({"terms": 2.0}, r"terms=2\.0"),
-        ({"topics": 0}, "topics=0 is not a whole number, 1 to 65536"),
+        ({"topics": 0}, "topics=0 is out of range: use 1 to 65536"),
         ({"seed": "x"}, "seed='x'"),
         ({"length": 0.5}, r"length=0\.5 is not a number from 1 to 10,000"),
         ({"length": math.nan}, "length=nan is not a number"),

@@ -78,9 +78,9 @@ def test_an_empty_folder_will_do(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"shards": 0}, "shards=0 is not a whole number, 1 or more"),
+        ({"shards": 0}, "shards=0 is out of range: use 1 or more"),
         ({"shards": 2.5}, "shards=2.5 is not a whole number"),
-        ({"n_nodes": -1}, "n_nodes=-1 is not a whole number"),
+        ({"n_nodes": -1}, "n_nodes=-1 is out of range"),
         ({"memory": "much"}, "memory='much' is not an amount of memory: give bytes, or text such as '6GB'"),
         ({"memory": -1}, "memory=-1 is not an amount"),
         ({"client": "tcp://nowhere"}, "is not a distributed.Client: leave it out"),

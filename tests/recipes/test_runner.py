@@ -284,7 +284,7 @@ def test_ingest_then_cluster(tmp_path: Path) -> None:
         ("cut.clusters=0", "step 'cut': clusters: 0 is not possible"),
         ("cut.clusters=[]", r"step 'cut': clusters: \[\] is an empty list"),
         ("cluster.memory=2XB", "line 5: step 'cluster': memory='2XB' is not an amount"),
-        ("cluster.shards=0", "step 'cluster': shards=0 is not"),
+        ("cluster.shards=0", "step 'cluster': shards=0 is out of range"),
         ("scheduler=lokal:2x1", "scheduler 'lokal:2x1' is unknown: use local"),
     ],
 )

@@ -171,9 +171,9 @@ def test_nothing_to_suggest(n_nodes: int) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"count": 0}, "count=0 is not a whole number, 1 or more"),
+        ({"count": 0}, "count=0 is out of range: use 1 or more"),
         ({"min_size": 1.5}, "min_size=1.5 is not a whole number"),
-        ({"max_clusters": 1}, "max_clusters=1 is not a whole number, 2 or more"),
+        ({"max_clusters": 1}, "max_clusters=1 is out of range: use 2 or more"),
         ({"by": "gap"}, "by='gap' is unknown: use one of 'difference', 'ratio'"),
     ],
 )

@@ -482,7 +482,7 @@ REFUSALS: dict[str, tuple[Any, Any, dict[str, Any], str]] = {
         {"k": 1},
         r"there is only one vector in the vectors, and it has no neighbours",
     ),
-    "k 0": (dask_rac.knn_graph, VECTORS, {"k": 0}, r"k=0 is not a whole number, 1 or more"),
+    "k 0": (dask_rac.knn_graph, VECTORS, {"k": 0}, r"k=0 is out of range: use 1 or more"),
     "k True": (dask_rac.knn_graph, VECTORS, {"k": True}, r"k=True is not a whole number"),
     "k 2.5": (dask_rac.knn_graph, VECTORS, {"k": 2.5}, r"k=2.5 is not a whole number"),
     "k text": (dask_rac.knn_graph, VECTORS, {"k": "3"}, r"k='3' is not a whole number"),

@@ -6,9 +6,8 @@ from dataclasses import replace
 from typing import Any
 
 from dask_rac.api.cluster import cluster, resume
-from dask_rac.base.checks import check_kind
+from dask_rac.base.checks import check_kind, check_whole
 from dask_rac.base.defaults import setting
-from dask_rac.base.errors import InputError
 from dask_rac.base.events import Listener
 from dask_rac.base.names import HEADER
 from dask_rac.base.parameters import SETTINGS
@@ -28,8 +27,8 @@ from dask_rac.vectors.compare.metrics import checked_metric
 def _check(keys: Keys, parent: Keys | None) -> None:
     checked_settings(*(keys[name] for name in SETTINGS))
     memory_bytes(keys["memory"], 1)
-    if keys["shards"] is not None and keys["shards"] < 1:
-        raise InputError(f"shards={keys['shards']} is not a whole number, 1 or more")
+    if keys["shards"] is not None:
+        check_whole("shards", keys["shards"], 1)
     if parent is not None and "metric" in parent:
         check_kind(checked_metric(parent["metric"]).weights, keys["weights"])
 
