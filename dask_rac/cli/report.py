@@ -87,11 +87,10 @@ def await_run(run: str, notify: Callable[[str], None]) -> None:
 def _warn(shell: Shell, run: str, state: Overview, watch: bool) -> None:
     """Warn if the run is unfinished; raise if it is damaged."""
     from dask_rac.base.errors import DamagedStoreError
+    from dask_rac.store.advice import lost_text
 
     if state.damaged is not None:
-        raise DamagedStoreError(
-            f"{state.damaged} is damaged: dask_rac.resume({run!r}) continues from the step before it"
-        )
+        raise DamagedStoreError(lost_text(state.damaged, run))
     if state.status == "running":
         shell.warn(f"{run} is in progress: the report shows the merges so far; --watch updates it until the run ends")
     elif state.status != "finished":

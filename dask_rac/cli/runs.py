@@ -98,6 +98,7 @@ def info(shell: Shell, run: str, tree: bool, as_json: bool) -> None:
     """
     from dask_rac.base.errors import DamagedStoreError
     from dask_rac.cli import pictures
+    from dask_rac.store.advice import lost_text
     from dask_rac.store.overview import overview
 
     state = overview(run)
@@ -108,9 +109,7 @@ def info(shell: Shell, run: str, tree: bool, as_json: bool) -> None:
     if state.rounds:
         shell.show("", pictures.rounds(state.rounds))
     if state.damaged is not None:
-        raise DamagedStoreError(
-            f"{state.damaged} is damaged: dask_rac.resume({run!r}) continues from the step before it"
-        )
+        raise DamagedStoreError(lost_text(state.damaged, run))
     if tree and state.merges:
         from dask_rac.api.cluster import open_run
 

@@ -64,7 +64,9 @@ class Limits:
     durable_seconds: float = 60
     """Seconds of work that a power failure may cost beyond the round in progress."""
     disk_share: float = 3.0
-    """Of the size of the input: above this no state but the last one is kept."""
+    """What states may take on disk, of the size of the input: above this no state but the last one is kept."""
+    small_states: int = 2**26
+    """Bytes that states may take whatever the size of the input: a disk without them is full in any case."""
 
 
 @dataclass(frozen=True)

@@ -113,7 +113,8 @@ class Folder:
             return False
         finally:
             os.unlink(temporary)
-        self.sync(os.path.dirname(name))
+        for folder in folders_above(name):
+            self.sync(folder)
         return True
 
     def _create_remote(self, name: str, data: bytes) -> bool:
@@ -250,6 +251,13 @@ class Folder:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Folder, (self.url,)
+
+
+def folders_above(name: str) -> Iterator[str]:
+    """Yield the folders that lead to a name, from the nearest up to the one that names are relative to."""
+    while name:
+        name = name.rpartition("/")[0]
+        yield name
 
 
 def _lock(handle: int) -> None:

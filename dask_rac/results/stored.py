@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 
 from dask_rac.base.errors import DamagedStoreError, InputError, StoreError
 from dask_rac.base.events import Listener
-from dask_rac.base.names import manifest_name
 from dask_rac.base.public import public
 from dask_rac.base.settings import MERGE_COLUMNS
 from dask_rac.files.folder import Folder
@@ -23,10 +22,11 @@ from dask_rac.results.audit import AuditReport
 from dask_rac.results.clustering import Clustering
 from dask_rac.results.verify import Verification
 from dask_rac.results.views import phase_table, round_phases
-from dask_rac.store.advice import resume_advice
+from dask_rac.store.advice import lost_text, resume_advice
+from dask_rac.store.committed import read_committed
 from dask_rac.store.header import read_header
 from dask_rac.store.journal import Journal
-from dask_rac.store.manifest import Manifest, count_manifests, read_chain
+from dask_rac.store.manifest import Manifest
 from dask_rac.store.overview import overview
 from dask_rac.tasks.client import choose_scheduler
 from dask_rac.tree.cuts import CutForest
@@ -194,13 +194,10 @@ def open_result(path: str | PathLike[str], report: Listener) -> StoredClustering
     """Open the result in a store, complete or not."""
     store = Folder(path)
     header = read_header(store)
-    written = count_manifests(store)  # before they are read: a run in progress adds to them
-    chain = read_chain(store)
-    if len(chain) < written:
-        raise DamagedStoreError(
-            f"{store.at(manifest_name(len(chain)))} is damaged: dask_rac.resume({store.url!r}) goes back "
-            "to the round before it"
-        )
+    found = read_committed(store)
+    if found.lost is not None:
+        raise DamagedStoreError(lost_text(store.at(found.lost), store.url))
+    chain = found.chain
     if not chain:
         raise StoreError(
             f"{store.url} has nothing to show yet: its edges are still being read; if no process is working on it, "

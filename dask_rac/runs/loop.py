@@ -6,7 +6,7 @@ which states stay on disk, and what to say when something stops it, is decided h
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from time import monotonic, perf_counter
@@ -14,10 +14,11 @@ from typing import Any
 
 from dask_rac.base.errors import DamagedStoreError, ResourceError, StoppedError, StoreInUseError
 from dask_rac.base.events import Event, Listener, RoundRecord
-from dask_rac.base.names import MERGES, ROUNDS, TREE
+from dask_rac.base.names import MANIFESTS, MERGES, ROUNDS, TREE
 from dask_rac.edges.source import EdgeSource
 from dask_rac.engines import engine_for
 from dask_rac.engines.contract import Limits, Step, Work
+from dask_rac.files.durable import flush
 from dask_rac.files.folder import Folder
 from dask_rac.files.full import disk_full_text, is_disk_full
 from dask_rac.store import manifest as manifests
@@ -28,6 +29,8 @@ from dask_rac.store.manifest import Facts, Manifest, State
 from dask_rac.store.statistics import write_statistics
 from dask_rac.tasks.budget import Budget
 from dask_rac.tasks.scheduler import Scheduler
+
+NEXT = 1.4  # of a state's bytes: the most that the next one and the rows that move take, as a rule
 
 
 @dataclass
@@ -43,7 +46,9 @@ class StoredRun:
     chain: list[Manifest] = field(default_factory=list)
     exclusive: bool = False
     """Whether this process holds the lock of the store."""
-    _durable: float = field(default_factory=monotonic)
+    _flushed: int = -1
+    """The newest step that survives a power failure."""
+    _flushed_at: float = field(default_factory=monotonic)
     _began: float = field(default_factory=perf_counter)
     _before: float = 0.0
     _attempt: str = ""
@@ -61,6 +66,13 @@ class StoredRun:
         while (state := self.chain[-1].state) is not None:
             with self.explained():
                 self._advance(state)
+
+    def adopt(self, chain: list[Manifest]) -> None:
+        """Go on after these steps. From now on the last one survives a power failure, whichever process wrote it."""
+        self.chain = chain
+        if chain:
+            flush(self.store, (*manifests.file_names(chain[-1]), MERGES, MANIFESTS))
+            self._flushed, self._flushed_at = chain[-1].step, monotonic()
 
     def _advance(self, state: State) -> None:
         """One step further."""
@@ -119,40 +131,56 @@ class StoredRun:
             phases=work.seconds,
             traffic=work.bytes,
         )
-        self._flush(manifest)
+        durable = self._flush_is_due(manifest)
+        if durable:
+            flush(self.store, (*manifests.file_names(manifest), MERGES))
+            self._flushed_at = monotonic()
         for record in step.records:
             write_statistics(self.store, record)
         if not manifests.commit(self.store, manifest):
             raise self._overtaken()
         self.chain.append(manifest)
+        self._flushed = number if durable else self._flushed
         self.clean()
 
-    def _flush(self, manifest: Manifest) -> None:
-        """Have the files of a step survive a power failure, every minute of work and at the end."""
-        due = monotonic() - self._durable > self.limits.durable_seconds or manifest.state is None
-        if self.store.local and due:
-            for name in manifests.file_names(manifest):
-                if self.store.exists(name):
-                    self.store.sync(name)
-            self._durable = monotonic()
+    def _flush_is_due(self, manifest: Manifest) -> bool:
+        """Whether a step must survive a power failure before it counts.
+
+        The first must, every minute of work one must, and the last; and any whose state cannot be beside the state that
+        does survive, which is deleted then.
+        """
+        if not self.store.local or self._flushed < 0 or manifest.state is None:
+            return True
+        waited = monotonic() - self._flushed_at >= self.limits.durable_seconds
+        return waited or not self._room_for([*self._states({self._flushed}), manifest.state])
 
     def clean(self) -> None:
         """Delete everything that no step needs any more."""
-        clean_store(self.store, self.chain, len(self._kept()))
+        clean_store(self.store, self.chain, self._kept())
 
-    def _kept(self) -> list[Manifest]:
-        """Return the steps whose state is kept: the last, and the one before if there is room for both and the next."""
-        last = self.chain[-1:]
-        if len(self.chain) < 2 or not last[0].state or not self.chain[-2].state:
-            return last
-        now, then = last[0].state.bytes, self.chain[-2].state.bytes
-        return self.chain[-2:] if then + 2.4 * now <= self.limits.disk_share * self.facts.input_bytes else last
+    def _kept(self) -> list[State]:
+        """Return the states that stay: the last, the one that survives a power failure, and if there is room a third.
+
+        That is the one before the last: should a file be damaged, one step is lost.
+        """
+        if not self.chain or self.chain[-1].state is None:
+            return []
+        last = len(self.chain) - 1
+        needed, wanted = self._states({self._flushed, last}), self._states({self._flushed, max(0, last - 1), last})
+        return wanted if self._room_for(wanted) else needed
+
+    def _states(self, steps: set[int]) -> list[State]:
+        """Return the states after some steps, in order."""
+        return [state for step in sorted(steps) if (state := self.chain[step].state)]
+
+    def _room_for(self, states: Sequence[State]) -> bool:
+        """Whether states may be on disk while the next one is written."""
+        room = max(self.limits.disk_share * self.facts.input_bytes, self.limits.small_states)
+        return _state_bytes(states) + NEXT * states[-1].bytes <= room
 
     def _disk(self) -> int:
         """Return the bytes of all committed files in the store."""
-        tables = sum(table.bytes for manifest in self.chain for table in manifest.merges)
-        states = sum(manifest.state.bytes for manifest in self._kept() if manifest.state) if self.chain else 0
-        return tables + states
+        return sum(table.bytes for manifest in self.chain for table in manifest.merges) + _state_bytes(self._kept())
 
     @contextmanager
     def explained(self) -> Iterator[None]:
@@ -179,7 +207,7 @@ class StoredRun:
     def clean_attempt(self) -> None:
         """Delete what steps that were not committed have written, where no other process can be working on one."""
         if self.exclusive:
-            clean_store(self.store, self.chain, len(self._kept()), everything=True)
+            clean_store(self.store, self.chain, self._kept(), everything=True)
 
 
 @contextmanager
@@ -194,3 +222,8 @@ def _not_resumable(store: Folder) -> Iterator[None]:
 def _step_bytes(step: Step) -> int:
     """Return the bytes of what a step has written and keeps."""
     return sum(table.bytes for table in step.merges) + (step.state.bytes if step.state else 0)
+
+
+def _state_bytes(states: Sequence[State]) -> int:
+    """Return the bytes of states on disk; some share arrays."""
+    return sum({file.name: file.bytes for state in states for file in state.arrays}.values())

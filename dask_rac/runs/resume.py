@@ -7,8 +7,10 @@ from os import PathLike
 
 from dask_rac.base.errors import InputError, StoreError
 from dask_rac.base.events import Event, Listener
+from dask_rac.base.names import manifest_name
 from dask_rac.edges.source import EdgeSource, open_edges
 from dask_rac.engines.warmup import compile_kernels
+from dask_rac.files.durable import flush
 from dask_rac.files.folder import Folder
 from dask_rac.runs.begin import run_to_end
 from dask_rac.runs.loop import StoredRun
@@ -37,7 +39,8 @@ def resume_run(path: str | PathLike[str], options: PlanOptions, report: Listener
             chain = run.chain
     else:
         with suppress(StoreError), store.locked() as held:  # the disk may be read-only
-            clean_store(store, chain, 0, everything=held)
+            flush(store, [manifest_name(chain[-1].step)])
+            clean_store(store, chain, (), everything=held)
     journal = Journal(store, header, chain)
     report(Event("done", journal.facts.nodes, journal.merged))
     return journal
@@ -46,7 +49,7 @@ def resume_run(path: str | PathLike[str], options: PlanOptions, report: Listener
 def _continue(run: StoredRun) -> None:
     """Run to the end from the newest intact step."""
     store, header = run.store, run.header
-    run.chain = newest_sound(store)
+    run.adopt(newest_sound(store, edges=header.source is not None))
     source = None
     if header.source is not None and (not run.chain or run.chain[-1].state is not None):
         source = _input_again(header, needed=not run.chain)

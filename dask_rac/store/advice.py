@@ -63,6 +63,14 @@ def resume_advice(store: Folder) -> str:
     return f"its edges were in memory and had not been saved in {store.url}: start a new run in another folder"
 
 
+def lost_text(manifest: str, run: str) -> str:
+    """Return the message for a run of which a manifest is lost; what was merged after it is not known."""
+    return (
+        f"{manifest} is damaged or missing: restore a copy of it, or dask_rac.resume({run!r}), which goes back to the "
+        "newest intact step"
+    )
+
+
 def can_resume(store: Folder) -> bool:
     """Return whether a run has what it needs, in its store or elsewhere on disk; `resume` reports any damage."""
     with suppress(StoreError):

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Sequence
 
-from dask_rac.base.errors import DamagedStoreError, StoreError
+from dask_rac.base.errors import DamagedStoreError
 from dask_rac.base.names import (
     HEADER,
     INPUT,
@@ -19,24 +18,24 @@ from dask_rac.base.names import (
     step_name,
 )
 from dask_rac.files.folder import Folder
-from dask_rac.store.manifest import Manifest, check_files, count_manifests, read_chain, withdraw
+from dask_rac.store.committed import Committed, read_committed
+from dask_rac.store.manifest import Manifest, State, check_merges, check_state, count_manifests, withdraw
 
 
-def clean_store(store: Folder, chain: Sequence[Manifest], kept: int, everything: bool = False) -> None:
-    """Delete what no step needs: pieces, all states except the last `kept`, and leftovers of runs that died.
+def clean_store(store: Folder, chain: Sequence[Manifest], kept: Iterable[State], everything: bool = False) -> None:
+    """Delete what no step needs: pieces, all states that are not `kept`, and leftovers of runs that died.
 
     A step that is not committed may belong to another run, unless `everything` is set.
     """
     tables = {table.name for manifest in chain for table in manifest.merges}
-    states = [manifest.state for manifest in chain[len(chain) - kept :] if manifest.state]
-    groups = {name for state in states for name in state.groups}
+    groups = {name for state in kept for name in state.groups}
     committed, present = step_name(len(chain)), store.names()
-    for folder in {ROUNDS, TREE}.intersection(present):
+    for folder in (name for name in (ROUNDS, TREE) if name in present):
         for attempt in store.names(folder):
             if attempt >= committed and not everything:
                 continue
             inside = {f"{folder}/{attempt}/{name}" for name in store.names(f"{folder}/{attempt}")}
-            for name in inside - groups if inside & groups else [f"{folder}/{attempt}"]:
+            for name in sorted(inside - groups) if inside & groups else [f"{folder}/{attempt}"]:
                 store.remove(name)
     for name in store.names(MERGES) if MERGES in present else ():
         if f"{MERGES}/{name}" not in tables and (name < committed or everything):
@@ -49,26 +48,47 @@ def clean_store(store: Folder, chain: Sequence[Manifest], kept: int, everything:
                 store.remove(f"{folder}/{name}".lstrip("/"))
 
 
-def newest_sound(store: Folder) -> list[Manifest]:
-    """Return the chain up to the newest step whose files are intact; later steps are taken back."""
-    chain = read_chain(store)
-    there = count_manifests(store)
-    fault: StoreError | None = None
-    if there > len(chain):
-        name = store.at(manifest_name(len(chain)))
-        fault = DamagedStoreError(f"{name} is damaged" if chain else f"{name} or {store.at(HEADER)} is damaged")
-    for length in range(len(chain), max(0, len(chain) - 2), -1):
+def newest_sound(store: Folder, edges: bool = False) -> list[Manifest]:
+    """Return the chain up to the newest step whose files are intact; later steps are taken back.
+
+    A run that has not merged anything yet may go back to its `edges`, if it can read them again.
+    """
+    found, there = read_committed(store), count_manifests(store)
+    merged, fault = _intact_merges(store, found.chain)
+    if found.lost is not None:
+        fault = DamagedStoreError(_lost_text(store, found))
+    for length in range(merged, 0, -1):
+        state = found.chain[length - 1].state
         try:
-            for manifest in chain[:length]:
-                check_files(store, manifest if manifest is chain[length - 1] else replace(manifest, state=None))
+            if state is not None:
+                check_state(store, state)
         except DamagedStoreError as error:
             fault = fault or error
             continue
         if there > length:
             withdraw(store, length)
-        return chain[:length]
-    if fault is not None and there:
+        return list(found.chain[:length])
+    nothing_merged = there == 1 and found.lost in {None, manifest_name(0)}
+    if fault is not None and not (edges and nothing_merged):
         raise DamagedStoreError(
             f"{fault}; there is no intact round before it: start the run again in another folder"
         ) from fault
+    withdraw(store, 0)
     return []
+
+
+def _intact_merges(store: Folder, chain: Sequence[Manifest]) -> tuple[int, DamagedStoreError | None]:
+    """Return the number of steps, from the first, whose merges are intact, and what is wrong with the next one's."""
+    for manifest in chain:
+        try:
+            check_merges(store, manifest)
+        except DamagedStoreError as error:
+            return manifest.step, error
+    return len(chain), None
+
+
+def _lost_text(store: Folder, found: Committed) -> str:
+    """Return which manifest is lost; the first one may only seem to be, if the header is another one."""
+    assert found.lost is not None
+    name = store.at(found.lost)
+    return f"{name} is damaged or missing" if found.chain else f"{name} or {store.at(HEADER)} is damaged or missing"

@@ -5,7 +5,8 @@
     rounds/00003-1f0c/...       the shards that step 3 wrote
     merges/00003-1f0c-00000...  its merges, which are kept
 
-A manifest is created exclusively, after all the files it names: creating it is the commit.
+A manifest is created exclusively, after all the files it names: creating it is the commit. It is durable at once, what
+it names not always: a power failure may leave a step whose files are damaged, and one before it that is intact.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from dataclasses import asdict, dataclass, field, replace
 from hashlib import sha256
 from typing import Any
 
+from dask_rac.base.errors import DamagedStoreError
 from dask_rac.base.events import RoundRecord
 from dask_rac.base.names import HEADER, MANIFESTS, RECORD, manifest_name
 from dask_rac.files.arrays import check_array, check_group
@@ -134,7 +136,7 @@ def commit(folder: Folder, manifest: Manifest) -> bool:
 
 def withdraw(folder: Folder, step: int) -> None:
     """Take back this step and all later ones, which are not valid."""
-    for name in _manifests(folder):
+    for name in reversed(_manifests(folder)):  # whenever this ends, no gap is left
         if f"{MANIFESTS}/{name}" >= manifest_name(step):
             folder.remove(f"{MANIFESTS}/{name}")
 
@@ -171,21 +173,35 @@ def _manifests(folder: Folder) -> list[str]:
     return [name for name in folder.names(MANIFESTS) if name.endswith(RECORD)]
 
 
-def check_files(folder: Folder, manifest: Manifest) -> None:
-    """Raise unless the files of a step are exactly what it wrote."""
+def check_merges(folder: Folder, manifest: Manifest) -> None:
+    """Raise unless the merges of a step are exactly what it wrote."""
     for table in manifest.merges:
         check_table(folder, table)
-    if manifest.state is not None:
-        for group in sorted(manifest.state.groups):
-            check_group(folder, group)
-        for file in manifest.state.arrays:
-            check_array(folder, file)
+
+
+def check_state(folder: Folder, state: State) -> None:
+    """Raise unless the files of a state are exactly what was written; one that was deleted is noticed at once."""
+    if missing := missing_groups(folder, state):
+        raise DamagedStoreError(f"{folder.at(min(missing))} is missing")
+    for group in sorted(state.groups):
+        check_group(folder, group)
+    for file in state.arrays:
+        check_array(folder, file)
+
+
+def missing_groups(folder: Folder, state: State) -> set[str]:
+    """Return the groups of a state that do not exist, from a look into the folders they should be in."""
+    groups = state.groups
+    folders = {group.rpartition("/")[0] for group in groups}
+    return groups - {f"{above}/{name}" for above in folders for name in folder.names(above)}
 
 
 def file_names(manifest: Manifest) -> Iterator[str]:
-    """Yield the files of a step, which must be on disk before it is committed."""
+    """Yield the files of a step; an array without items has no file of chunks."""
     for table in manifest.merges:
         yield table.name
+    for group in sorted(manifest.state.groups) if manifest.state else ():
+        yield f"{group}/zarr.json"
     for file in manifest.state.arrays if manifest.state else ():
         yield f"{file.name}/zarr.json"
         yield f"{file.name}/0"

@@ -9,10 +9,11 @@ from os import PathLike
 from typing import Any, Literal
 
 from dask_rac.base.events import RoundRecord
-from dask_rac.base.names import RECORD, STATISTICS, manifest_name, statistics_name
+from dask_rac.base.names import RECORD, STATISTICS, statistics_name
 from dask_rac.files.folder import Folder
+from dask_rac.store.committed import read_committed
 from dask_rac.store.header import Header, read_header
-from dask_rac.store.manifest import Facts, Manifest, count_manifests, read_chain
+from dask_rac.store.manifest import Facts, Manifest
 
 Status = Literal["finished", "running", "stopped", "unfinished"]
 
@@ -25,7 +26,7 @@ class Overview:
     status: Status
     """"unfinished" on object stores, where it is unknown whether a process is working on the run."""
     damaged: str | None
-    """The first manifest that cannot be read, if any."""
+    """The first manifest that is damaged or missing, if any."""
     header: Header
     facts: Facts | None
     """None until the edges have been read."""
@@ -56,8 +57,8 @@ def overview(path: str | PathLike[str]) -> Overview:
     """Return what the store at a path knows of its run."""
     store = Folder(path)
     header = read_header(store)
-    written = count_manifests(store)  # before they are read: a run in progress adds to them
-    chain = read_chain(store)
+    found = read_committed(store)
+    chain = found.chain
     tables = [table for step in chain for table in step.merges]
     heights = [table.low for table in tables] + [table.high for table in tables]
     ends = (min(heights), max(heights)) if heights else None
@@ -65,7 +66,7 @@ def overview(path: str | PathLike[str]) -> Overview:
     return Overview(
         store.url,
         _status(store, last),
-        manifest_name(len(chain)) if len(chain) < written else None,
+        found.lost,
         header,
         chain[0].facts if chain else None,
         _rounds(store, chain),

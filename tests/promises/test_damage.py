@@ -87,15 +87,15 @@ def merges_hash(store: Path) -> str:
     return result_hash(dask_rac.open(store))
 
 
-def struck(whole: Undisturbed, runs: tuple[Path, Path], pattern: str, damage: Damage, look: Any) -> None:
-    """Damage a copy of a run, then read it: the result is right, or an error names the file."""
+def struck(whole: Undisturbed, runs: tuple[Path, Path], pattern: str, damage: Damage, look: Any) -> bool:
+    """Damage a copy of a run, then read it: the result is right, or an error names the file; return whether it is."""
     with tempfile.TemporaryDirectory(dir=whole.folder) as name:
         store = Path(name, "run")
         shutil.copytree(runs[0], store)
         damaged = damage.strike(store, pattern, runs[1])
         answer = Child(look, store).join()
         if answer == whole.hash:
-            return
+            return True
         assert isinstance(answer, tuple), answer
         error, text = answer
         assert error in {"DamagedStoreError", "StoreError"}, answer
@@ -104,6 +104,7 @@ def struck(whole: Undisturbed, runs: tuple[Path, Path], pattern: str, damage: Da
         else:
             columns = [path.removesuffix("/0").removesuffix("/zarr.json") for path in damaged]
             assert any(path in text for path in columns), answer
+    return False
 
 
 @pytest.mark.parametrize(
@@ -122,7 +123,8 @@ def struck(whole: Undisturbed, runs: tuple[Path, Path], pattern: str, damage: Da
 def test_damage_is_mended_or_named(
     whole: Undisturbed, stopped: Path, stranger: Path, pattern: str, damage: Damage
 ) -> None:
-    struck(whole, (stopped, stranger), pattern, damage, resumed_hash)
+    mended = struck(whole, (stopped, stranger), pattern, damage, resumed_hash)
+    assert mended or pattern in {OLD, HEADER}, "a small run keeps three states, of which two files hit two at most"
 
 
 def change_numbers(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -99,9 +100,19 @@ def keys_of(store: Path) -> dict[str, set[str]]:
     }
 
 
+def delete_older_states(store: Path) -> None:
+    """How long a version keeps a state that is not the newest is not part of the format."""
+    newest = max(path.stem for path in store.glob("manifests/*.json"))
+    for path in store.glob("rounds/*"):
+        if not path.name.startswith(newest):
+            shutil.rmtree(path)
+
+
 def test_the_current_version_writes_the_same_names(case: Case, old: Path, folder: Path) -> None:
     make_store(case, folder / "new")
     (folder / "new/lock").unlink()
+    for store in (old, folder / "new"):
+        delete_older_states(store)
     before, now = keys_of(old), keys_of(folder / "new")
     assert {"rac.json", "manifests/00000.json"} <= before.keys()
     assert "/state/component" in before["manifests/00000.json"]

@@ -122,12 +122,12 @@ def finisher_room(budget: Budget) -> int:
     return budget.process // FINISHER_BYTES
 
 
-def projected_disk(sizes: EntrySizes, nodes: int, edges: int) -> int:
-    """Return the bytes that a store usually takes at its peak."""
+def projected_disk(sizes: EntrySizes, nodes: int, edges: int, small: int = Limits.small_states) -> int:
+    """Return the bytes that a store usually takes at its peak; `small` states are kept longer than they are needed."""
     routed = edges * (2 * sizes.ids + sizes.weight)
     first = 2 * edges * (sizes.ids + sizes.weight)
     second = int(2 * edges * sizes.packed)
-    return max(routed + first, int(first * (1 + MOVES)) + second) + NODE_DISK * nodes
+    return max(routed + first, int(first * (1 + MOVES)) + second, min(first + 3 * second, small)) + NODE_DISK * nodes
 
 
 def projected_memory(sizes: EntrySizes, nodes: int, entries: int, budget: Budget) -> int:

@@ -80,7 +80,7 @@ def _planned(work: Work, nodes: int, edges: int) -> tuple[EntrySizes, int]:
     sizes = EntrySizes.of(work.settings, nodes, edges, work.header.weights)
     room = shard_entries(sizes, nodes, edges, work.budget, work.header.shards)
     remedy = " at its peak: make room, or use another disk"
-    work.require_disk(projected_disk(sizes, nodes, edges), "the run", remedy)
+    work.require_disk(projected_disk(sizes, nodes, edges, work.limits.small_states), "the run", remedy)
     return sizes, room
 
 

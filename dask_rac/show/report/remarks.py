@@ -31,9 +31,9 @@ def _damaged(found: Findings) -> Remark | None:
         return None
     return Remark(
         "damaged",
-        f"{found.damaged} is damaged",
+        f"{found.damaged} is damaged or missing",
         "A file of the store is missing or differs from what was written. This page shows the steps before it.",
-        "Resume the run: it continues from the last intact step, and the result is the same as without the damage.",
+        "Resume the run: it goes back to the newest intact step, and the result is the same as without the damage.",
         command=_resume(found),
         urgent=True,
     )
