@@ -224,7 +224,7 @@ def memory_graph(
     """Build a graph in a temporary folder and read it into memory."""
     scratch = dask.config.get("temporary_directory", None)
     with tempfile.TemporaryDirectory(dir=scratch, ignore_cleanup_errors=True) as folder:
-        target = Folder(f"{folder}/edges")
+        target = Folder(f"{folder}/edges", durable=False)
         options = resources.options(request.columns, SHARE * memory_limit())
         facts = build(vectors, request.graph, target, options, report)
         return pd.DataFrame(read_edges(open_edges(target.url))[0], copy=False), facts

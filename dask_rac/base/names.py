@@ -6,12 +6,13 @@ task that runs twice writes to two places, and the manifest names the one that c
 
 from __future__ import annotations
 
+import re
 import uuid
 
 # Anywhere
 
-UNFINISHED = ".new"  # suffix of a file that is still being written
-PARTIAL = ".partial"  # suffix of a folder that is still being written, on a local disk
+UNFINISHED = ".new"  # suffix of a file of ours that is still being written
+PARTIAL = ".partial"  # suffix of an output that is still being written, on a local disk
 INCOMPLETE = "_incomplete"  # is in a folder on an object store until all its files are there
 LOCK = "lock"  # held by the process that works on a local folder
 RECORD = ".json"  # suffix of records
@@ -20,6 +21,17 @@ RECORD = ".json"  # suffix of records
 def unique(name: str) -> str:
     """Return a name that no other task, attempt or process uses."""
     return f"{name}-{uuid.uuid4().hex[:8]}"
+
+
+def temporary_name(name: str, ending: str = UNFINISHED) -> str:
+    """Return a name beside another that nothing has and that cannot be foreseen."""
+    return f"{name}.{uuid.uuid4().hex[:8]}{ending}"
+
+
+def is_temporary(name: str, of: str = "", ending: str = UNFINISHED) -> bool:
+    """Whether `temporary_name` gave this name, for the name `of` or for any."""
+    before = re.escape(of) if of else r".+"
+    return re.fullmatch(rf"{before}\.[0-9a-f]{{8}}{re.escape(ending)}", name) is not None
 
 
 # Stores
@@ -33,7 +45,27 @@ STATISTICS = "statistics"  # what each round did, for others to look at
 INPUT = "input"  # the folder for the partitions of a Dask DataFrame, until they are read
 
 STORE_FOLDERS = (MANIFESTS, ROUNDS, MERGES, STATISTICS, TREE, INPUT)
-"""Folders of a store, in which anything that no manifest names is deleted."""
+"""Folders of a store, in which anything with a name of ours that no manifest names is deleted."""
+STORE_NAMES = (HEADER, LOCK, *STORE_FOLDERS)
+"""All that a run writes to its folder."""
+
+_ATTEMPT = r"\d{5,}-[0-9a-f]{8}"
+_OURS = {
+    "": re.escape(HEADER),
+    MANIFESTS: r"\d{5,}\.json",
+    ROUNDS: rf"(verify-)?{_ATTEMPT}",
+    MERGES: rf"{_ATTEMPT}-{_ATTEMPT}\.parquet",
+    STATISTICS: r"\d{5,}\.json",
+    TREE: _ATTEMPT,
+    INPUT: r"partition-\d{5,}\.parquet",
+}
+
+
+def is_ours(folder: str, name: str) -> bool:
+    """Whether a run gives such a name, complete or not, in this folder of its store."""
+    complete = name[: -len(f".12345678{UNFINISHED}")] if is_temporary(name) else name
+    return re.fullmatch(_OURS[folder], complete) is not None
+
 
 ROUTED = "routed"  # edges of the input, by pair of shards
 COMPONENT = "component"  # the component of each node, in single linkage
@@ -118,8 +150,9 @@ GRAPH_HEADER = f"{WORK}/header.json"  # the vectors and the requested graph
 
 
 BEFORE = ".before"  # suffix of the old output while it is made again
+STEPS = "steps"  # one file for each step that has started
 
 
 def step_record_name(step: str) -> str:
     """Return the file that records what a step of a recipe did."""
-    return f"steps/{step}{RECORD}"
+    return f"{STEPS}/{step}{RECORD}"

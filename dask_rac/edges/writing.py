@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from dask_rac.base.errors import InputError
-from dask_rac.base.names import NODES_KEY, UNFINISHED, WEIGHTS_KEY
+from dask_rac.base.names import NODES_KEY, WEIGHTS_KEY
 from dask_rac.base.settings import EDGE_COLUMNS
 from dask_rac.files.folder import Folder
 from dask_rac.files.full import explain_full, refuse_small_disk
@@ -52,8 +52,8 @@ class NewFolder:
     def write(self, file: str, groups: Iterable[Sequence[NDArray[Any]]]) -> None:
         """Write a file, one row group per three columns; `groups` may reuse their arrays for the next three."""
         if self.folder.local:
-            _write_groups(self.folder.at(file + UNFINISHED), groups, self._metadata)
-            os.replace(self.folder.at(file + UNFINISHED), self.folder.at(file))
+            with self.folder.new_file(file) as path:
+                _write_groups(path, groups, self._metadata)
         else:
             buffer = pa.BufferOutputStream()
             _write_groups(buffer, groups, self._metadata)

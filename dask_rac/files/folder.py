@@ -15,7 +15,8 @@ from time import sleep
 from typing import Any
 
 from dask_rac.base.errors import InputError, StoreError, StoreInUseError
-from dask_rac.base.names import LOCK, UNFINISHED
+from dask_rac.base.names import LOCK, UNFINISHED, temporary_name
+from dask_rac.files.flushing import flush_file, flush_folder
 from dask_rac.files.urls import explained, is_local, locate
 
 PATTERN = frozenset("*?[]")
@@ -42,8 +43,10 @@ class FileRecord:
 class Folder:
     """A folder, given by its URL; names are relative to it."""
 
-    def __init__(self, url: str | PathLike[str]) -> None:
+    def __init__(self, url: str | PathLike[str], durable: bool = True) -> None:
+        """`durable` is False for a folder that is deleted before the process ends: its outputs are not flushed."""
         name = fspath(url)
+        self.durable = durable
         if not name:
             raise InputError("store='' is not a path: give a folder")
         self.filesystem, path = locate(name)
@@ -66,6 +69,10 @@ class Folder:
         """Whether this is a file, not a folder."""
         with explained(self.url):
             return bool(self.filesystem.isfile(self.at(name)))
+
+    def is_link(self, name: str = "") -> bool:
+        """Whether this is a symbolic link, to whatever it points."""
+        return self.local and os.path.islink(self.at(name))
 
     def names(self, name: str = "") -> list[str]:
         """Return the sorted names in a folder; none if it does not exist."""
@@ -97,6 +104,27 @@ class Folder:
             return
         temporary = self._written(name, data)
         os.replace(temporary, self.at(name))
+
+    @contextmanager
+    def new_file(self, name: str) -> Iterator[str]:
+        """Yield a path to write a local file to, which appears at its name, whole and durable, if the block succeeds.
+
+        Tasks that run twice write to two paths.
+        """
+        path = self.at(name)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        temporary = temporary_name(path)
+        try:
+            yield temporary
+            if self.durable:
+                flush_file(temporary)
+            os.replace(temporary, path)
+        except BaseException:
+            with suppress(OSError):  # it may not exist, and its disk may not be writable
+                os.unlink(temporary)
+            raise
+        if self.durable:
+            flush_folder(os.path.dirname(path))
 
     def create(self, name: str, data: bytes) -> bool:
         """Write a file durably, whole or not at all, unless it exists; return whether it was written.
@@ -172,12 +200,15 @@ class Folder:
                 os.close(handle)
 
     def remove(self, name: str) -> None:
-        """Delete a file, or a folder with its contents, if it exists; another run may delete it at the same moment."""
+        """Delete a file, or a folder with its contents, if it exists; another run may delete it at the same moment.
+
+        Of a symbolic link only the link is deleted.
+        """
         path = self.at(name)
         if not self.local:
             with suppress(FileNotFoundError), explained(self.url):
                 self.filesystem.rm(path, recursive=True)
-        elif os.path.isdir(path):
+        elif os.path.isdir(path) and not os.path.islink(path):
             shutil.rmtree(path, ignore_errors=True)
         else:
             with suppress(FileNotFoundError):
@@ -215,7 +246,7 @@ class Folder:
             yield False
             return
         try:
-            handle = os.open(self.at(LOCK), os.O_RDWR | os.O_CREAT, 0o666)
+            handle = self.open_lock()
         except OSError as error:
             raise StoreError(f"{self.url} cannot be written: {error.strerror}; make it writable") from error
         try:
@@ -233,12 +264,21 @@ class Folder:
         finally:
             os.close(handle)
 
+    def open_lock(self) -> int:
+        """Open the lock of a local store, which is created if it is missing; a link in its place is refused."""
+        try:
+            return os.open(self.at(LOCK), os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666)
+        except OSError as error:
+            if not self.is_link(LOCK):
+                raise
+            raise StoreError(link_text(self.at(LOCK))) from error
+
     def in_use(self) -> bool | None:
         """Whether a process holds the lock; None if the file system has no locks."""
         if not self.local:
             return None
         try:
-            handle = os.open(self.at(LOCK), os.O_RDONLY)
+            handle = os.open(self.at(LOCK), os.O_RDONLY | os.O_NOFOLLOW)
         except OSError:
             return False
         try:
@@ -250,7 +290,15 @@ class Folder:
         return False
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Folder, (self.url,)
+        return Folder, (self.url, self.durable)
+
+
+def link_text(path: str) -> str:
+    """Return the message for a symbolic link in place of a file or folder of ours."""
+    return (
+        f"{path} is a symbolic link, and what it points to could be overwritten or deleted: put the file or folder "
+        "itself in its place, or remove the link"
+    )
 
 
 def folders_above(name: str) -> Iterator[str]:

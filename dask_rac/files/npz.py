@@ -6,10 +6,8 @@ A file appears whole or not at all, and has checksums: it is numpy's own .npz.
 from __future__ import annotations
 
 import json
-import os
-import uuid
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from io import BytesIO
 from typing import Any, BinaryIO
 from zipfile import BadZipFile
@@ -18,30 +16,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dask_rac.base.errors import DamagedStoreError
-from dask_rac.base.names import UNFINISHED
 from dask_rac.files.folder import Folder
 
 ENDING = ".npz"
 
 
 def write_bundle(folder: Folder, name: str, arrays: Mapping[str, NDArray[Any]]) -> None:
-    """Write arrays to one file; it is not flushed to disk, because it can be computed again."""
+    """Write arrays to one file."""
     if not folder.local:
         buffer = BytesIO()
         np.savez(buffer, allow_pickle=False, **arrays)
         folder.write(name + ENDING, buffer.getvalue())
         return
-    path = folder.at(name + ENDING)
-    os.makedirs(os.path.dirname(path), exist_ok=True)
-    temporary = f"{path}.{uuid.uuid4().hex[:8]}{UNFINISHED}"
-    try:
-        with open(temporary, "xb") as file:
-            np.savez(file, allow_pickle=False, **arrays)
-        os.replace(temporary, path)
-    except BaseException:
-        with suppress(FileNotFoundError):
-            os.unlink(temporary)
-        raise
+    with folder.new_file(name + ENDING) as path, open(path, "xb") as file:
+        np.savez(file, allow_pickle=False, **arrays)
 
 
 def read_bundle(folder: Folder, name: str, *wanted: str) -> dict[str, NDArray[Any]]:

@@ -1,9 +1,10 @@
 """Runs recipes: each step once; steps that are done are skipped when the recipe is run again.
 
-A step leaves `steps/<name>.json` in the folder of the recipe: its keys, when it started and ended, and its fingerprint,
-which covers everything that changes its result. A step with the same fingerprint whose output exists is skipped. A step
-that was stopped is resumed, or done again. A step whose fingerprint has changed is an error: existing output is never
-replaced unless the user names the step from which to start again.
+A step leaves `steps/<name>.json` in the folder of the recipe: its keys, when it started and ended, its fingerprint,
+which covers everything that changes its result, and what identifies the files that it made (`made`). A step with the
+same fingerprint whose output is still what it made is skipped. A step that was stopped is resumed, or done again; so is
+one whose output is lost. A step whose fingerprint or output has changed is an error: existing output is never replaced
+unless the user names the step from which to start again.
 """
 
 from __future__ import annotations
@@ -12,43 +13,31 @@ import json
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from hashlib import sha256
-from importlib.metadata import version
 from time import perf_counter
 from typing import Any, Literal
 
 from dask_rac.base.defaults import setting
-from dask_rac.base.errors import InputError
-from dask_rac.base.names import BEFORE, HEADER, PARTIAL, step_record_name
+from dask_rac.base.errors import InputError, StoreError
+from dask_rac.base.names import BEFORE, HEADER, STEPS, temporary_name
 from dask_rac.deploy import check_spec, connected
 from dask_rac.deploy.deployment import Notify
+from dask_rac.files.flushing import make_folders, move
 from dask_rac.files.folder import Folder
+from dask_rac.files.links import refuse_links
+from dask_rac.files.output import remove_unfinished
 from dask_rac.files.stamps import stamp
 from dask_rac.files.urls import locate
 from dask_rac.recipes.kinds import KINDS
 from dask_rac.recipes.kinds.kind import Forecast
+from dask_rac.recipes.made import difference, made_files
 from dask_rac.recipes.recipe import Recipe, RecipeStep
-from dask_rac.recipes.schema import STEPS
+from dask_rac.recipes.records import Record, Records
+from dask_rac.recipes.schema import STEPS as KEYS
 
 Action = Literal["do", "resume", "skip", "again", "refuse"]
-
-
-@dataclass(frozen=True)
-class Record:
-    """What is known of a step that has started."""
-
-    step: str
-    do: str
-    given: Mapping[str, Any]
-    fingerprint: str
-    begun: str
-    finished: str | None = None
-    seconds: float = 0.0
-    facts: Mapping[str, Any] = field(default_factory=dict)
-    """The result, as a few numbers."""
-    version: str = version("dask-rac")
 
 
 @dataclass(frozen=True)
@@ -70,6 +59,7 @@ class Runner:
         self.recipe = recipe
         self._notify, self._watch = notify, watch
         self._folder = Folder(recipe.folder)
+        self._records = Records(self._folder)
         self._base = recipe.path.rpartition("/")[0]
         self._tls = bool(setting("require-tls", recipe.require_tls))
 
@@ -100,22 +90,31 @@ class Runner:
                 action, why = "do", "its run is new"
             if action != "skip":
                 fresh.add(step.name)
-            forecast = KINDS[step.do].forecast(step.given, forecasts.get(step.parent or ""), self._place(step))
-            forecasts[step.name] = forecast
+            forecasts[step.name] = forecast = self._forecast(step, forecasts, step.parent in fresh)
             planned.append(Planned(step, action, why, mark, forecast))
         return planned
+
+    def _forecast(self, step: RecipeStep, forecasts: Mapping[str, Forecast], renewed: bool) -> Forecast:
+        """Estimate the sizes of a step; the input that is there now may be unreadable if it is going to be renewed."""
+        try:
+            return KINDS[step.do].forecast(step.given, forecasts.get(step.parent or ""), self._place(step))
+        except (InputError, StoreError):
+            if not renewed:
+                raise
+            return Forecast("known later")
 
     def run(self, start: str | None = None) -> Iterator[tuple[Planned, Record]]:
         """Run all steps that are not done; yield each step with its record once it is done or skipped."""
         refuse(self.plan(start))
         if self._folder.local:
-            self._folder.filesystem.makedirs(self._folder.path, exist_ok=True)
+            make_folders(self._folder.path)
+            refuse_links(self._folder, (STEPS,))
         with self._folder.locked(), ExitStack() as places:
             planned = refuse(self.plan(start))
             clients: dict[str, Any] = {}
             for entry in planned:
                 if entry.action == "skip":
-                    yield entry, self._known(entry.step)
+                    yield entry, self._records.known(entry.step)
                     continue
                 place = self._place(entry.step)
                 if place not in clients and "scheduler" in entry.step.given:
@@ -126,56 +125,71 @@ class Runner:
     def _do(self, planned: Planned, client: Any) -> Record:
         """Run a step and write its record."""
         step = planned.step
+        aside = self._place_aside(planned)
         if self._left_over(planned):
             self._forget(step)
-        record = Record(step.name, step.do, step.given, planned.fingerprint, _now())
+        record = Record(step.name, step.do, step.given, planned.fingerprint, _now(), aside=aside)
         began = perf_counter()
-        with self._watch(f"step {step.name}") as report, self._named(step), self._aside(planned):
-            self._keep(record)
+        with self._watch(f"step {step.name}") as report, self._named(step), self._aside(planned, record):
             facts = KINDS[step.do].does(step.given, client, report)
-        seconds = round(perf_counter() - began, 3)
-        record = Record(**{**asdict(record), "finished": _now(), "seconds": seconds, "facts": facts})
-        self._keep(record)
-        if step.output is not None and self._folder.local:
-            Folder(f"{step.output}{BEFORE}").remove("")  # left if redoing it was killed and then resumed
+        seconds, made = round(perf_counter() - began, 3), {} if step.output is None else made_files(step.output)
+        record = replace(record, finished=_now(), seconds=seconds, facts=facts, made=made)
+        self._records.keep(record)
+        if aside is not None:
+            Folder(aside).remove("")
+            record = replace(record, aside=None)
+            self._records.keep(record)
         return record
 
     def _left_over(self, planned: Planned) -> bool:
         """Whether a step has left something that it cannot resume."""
-        record = self._record(planned.step)
-        ours = record is not None and record.given.get("output") == planned.step.output
         starts_over = planned.action == "resume" and not KINDS[planned.step.do].resumable
-        return ours and (planned.action == "do" or starts_over)
+        return (planned.action == "do" or starts_over) and self._records.ours(planned.step) is not None
+
+    def _place_aside(self, planned: Planned) -> str | None:
+        """Return where the old output of a step is kept while it is made again, by this attempt or one that died."""
+        step, record = planned.step, self._records.ours(planned.step)
+        if record is None or step.output is None or not Folder(step.output).local:
+            return None
+        if planned.action != "again" or (record.aside is not None and not Folder(step.output).exists()):
+            return record.aside
+        if record.aside is not None:
+            Folder(record.aside).remove("")
+        return temporary_name(step.output, BEFORE)
 
     @contextmanager
-    def _aside(self, planned: Planned) -> Iterator[None]:
+    def _aside(self, planned: Planned, record: Record) -> Iterator[None]:
         """Keep the old output of a step until the new one is made; if that fails, restore it.
 
         A run that has started can be resumed, so it stays. On object stores, where moving means copying, the old
         output is deleted at once.
         """
-        step, record = planned.step, self._record(planned.step)
-        if planned.action != "again" or step.output is None or record is None:
+        step, before = planned.step, self._records.get(planned.step)
+        if planned.action != "again" or step.output is None or before is None:
+            self._records.keep(record)
             yield
             return
-        made, kept = Folder(step.output), Folder(f"{step.output}{BEFORE}")
-        kept.remove("")
-        Folder(f"{step.output}{PARTIAL}").remove("")
-        if not made.local:
+        made = Folder(step.output)
+        remove_unfinished(made)
+        if record.aside is None:
             self._forget(step)
-        elif made.exists():
-            os.rename(made.path, kept.path)
+            self._records.keep(record)
+            yield
+            return
+        self._records.keep(record)  # so that what is moved away is found again
+        kept = Folder(record.aside)
+        if made.exists():
+            move(made.path, kept.path)
         try:
             yield
         except BaseException:
-            if kept.exists() and not made.exists(HEADER):
-                made.remove("")
-                os.rename(kept.path, made.path)
-                self._keep(record)
-            raise
-        finally:
-            if made.exists():
+            if made.exists(HEADER):
                 kept.remove("")
+            elif kept.exists():
+                made.remove("")
+                move(kept.path, made.path)
+                self._records.keep(before)
+            raise
 
     @contextmanager
     def _named(self, step: RecipeStep) -> Iterator[None]:
@@ -196,26 +210,35 @@ class Runner:
 
     def _action(self, step: RecipeStep, mark: str, again: bool) -> tuple[Action, str]:
         """Decide what to do with a step; return that and why."""
-        record, there = self._record(step), step.output is not None and _is_there(Folder(step.output))
-        ours = record is not None and record.given.get("output") == step.output
-        if again and ours:
+        record, there = self._records.ours(step), step.output is not None and _is_there(Folder(step.output))
+        if record is None:
+            return ("refuse", _foreign_text(step)) if there else ("do", "new")
+        if again:
             return "again", f"{step.output} is replaced" if there else "requested"
-        if record is None or not ours:
-            if there:
-                return "refuse", (
-                    f"{step.output} exists, but was not made by step {step.name!r}, and is never overwritten: move it "
-                    "away, or choose another output: or folder:"
-                )
-            return "do", "new"
         if record.fingerprint != mark:
             return ("refuse", self._difference(step, record)) if there else ("do", "changed")
-        if record.finished and (there or step.output is None):
+        if record.finished is None:
+            unsure = there and not KINDS[step.do].resumable
+            return ("refuse", _unrecorded_text(step)) if unsure else ("resume", "was stopped")
+        return self._finished(step, record) if there or step.output is None else ("do", "its output is missing")
+
+    def _finished(self, step: RecipeStep, record: Record) -> tuple[Action, str]:
+        """Decide what to do with a step that is done: skip it if its output is still what it made."""
+        assert record.finished is not None
+        changed = None if step.output is None else difference(step.output, record.made)
+        if changed is None:
             return "skip", f"done {record.finished.replace('T', ' ').replace('+00:00', ' UTC')}"
-        return ("resume", "was stopped") if not record.finished else ("do", "its output is missing")
+        if changed.lost and not KINDS[step.do].resumable:
+            return "do", changed.text
+        return "refuse", (
+            f"step {step.name!r} made {step.output}, which has been changed or damaged since: {changed.text}. Restore "
+            f"it, run with --from {step.name} to make it and everything after it again, or choose another output: or "
+            "folder:"
+        )
 
     def _difference(self, step: RecipeStep, record: Record) -> str:
         """Describe how a step has changed since it was done."""
-        now = {name: step.given[name] for name, key in STEPS[step.do].items() if key.result}
+        now = {name: step.given[name] for name, key in KEYS[step.do].items() if key.result}
         changed = [
             f"{name} was {record.given.get(name)!r}, is now {value!r}"
             for name, value in now.items()
@@ -228,38 +251,18 @@ class Runner:
 
     def _fingerprint(self, step: RecipeStep, before: Mapping[str, str]) -> str:
         """Return the hash that identifies the result of a step."""
-        keys = {name: step.given[name] for name, key in STEPS[step.do].items() if key.result and name != "output"}
+        keys = {name: step.given[name] for name, key in KEYS[step.do].items() if key.result and name != "output"}
         works_on = KINDS[step.do].works_on
         if works_on is not None:
             keys[works_on.key] = before[step.parent] if step.parent else _stamp(step, keys[works_on.key])
         return sha256(json.dumps([step.do, keys], sort_keys=True).encode()).hexdigest()
 
-    def _record(self, step: RecipeStep) -> Record | None:
-        """Return the record of a step, None if it has not started."""
-        try:
-            return Record(**json.loads(self._folder.read(_record_name(step))))
-        except (FileNotFoundError, NotADirectoryError):
-            return None
-        except (ValueError, TypeError):
-            name = self._folder.at(_record_name(step))
-            raise InputError(f"{name} cannot be read: delete it and the step's output to run the step again") from None
-
-    def _known(self, step: RecipeStep) -> Record:
-        """Return the record of a step that has one."""
-        record = self._record(step)
-        assert record is not None
-        return record
-
-    def _keep(self, record: Record) -> None:
-        """Write the record of a step."""
-        self._folder.write(step_record_name(record.step), json.dumps(asdict(record), indent=1).encode())
-
     def _forget(self, step: RecipeStep) -> None:
         """Delete the output of a step, complete or partial, and its record."""
         if step.output is not None:
-            for name in (step.output, f"{step.output}{PARTIAL}", f"{step.output}{BEFORE}"):
-                Folder(name).remove("")
-        self._folder.remove(_record_name(step))
+            Folder(step.output).remove("")
+            remove_unfinished(Folder(step.output))
+        self._records.forget(step)
 
 
 def refuse(planned: list[Planned]) -> list[Planned]:
@@ -270,13 +273,25 @@ def refuse(planned: list[Planned]) -> list[Planned]:
     return planned
 
 
+def _foreign_text(step: RecipeStep) -> str:
+    """Return the message for an output that the step has not made."""
+    return (
+        f"{step.output} exists, but was not made by step {step.name!r}, and is never overwritten: move it away, or "
+        "choose another output: or folder:"
+    )
+
+
+def _unrecorded_text(step: RecipeStep) -> str:
+    """Return the message for an output of a step that was stopped: it may be what a user has put there."""
+    return (
+        f"{step.output} exists, but step {step.name!r} was stopped before it was recorded: run with --from {step.name} "
+        "to replace it and everything after it, or move it away"
+    )
+
+
 def _is_there(output: Folder) -> bool:
     """Whether an output exists; an empty folder does not count."""
     return output.exists() and (output.is_file() or bool(output.names()))
-
-
-def _record_name(step: RecipeStep) -> str:
-    return step_record_name(step.name)
 
 
 def _stamp(step: RecipeStep, path: str) -> str:

@@ -15,6 +15,7 @@ from typing import Any
 
 from dask_rac.base.errors import InputError, ResourceError, StoreError
 from dask_rac.base.events import Event, Listener
+from dask_rac.base.names import ROUNDS
 from dask_rac.base.text import size_text
 from dask_rac.edges.source import EdgeSource, open_edges
 from dask_rac.engines import engine_for
@@ -23,6 +24,7 @@ from dask_rac.engines.rows.load import load_graph
 from dask_rac.engines.rows.receipts import new_job
 from dask_rac.files.folder import Folder
 from dask_rac.files.full import disk_full_text, is_disk_full
+from dask_rac.files.links import refuse_links
 from dask_rac.results.audit import TALLY_BYTES, Audit, AuditCosts, AuditReport
 from dask_rac.results.audit_tasks import AuditJob, Tallied, add_piece, audit_bytes, stored_tally, tally_part
 from dask_rac.results.clustering import audit_graph, checked_report
@@ -83,6 +85,7 @@ class Verification:
     def _audit_source(self, source: EdgeSource, repeats: bool) -> Audit:
         """An audit that has seen every edge once: in the order of the input, or, if some may occur twice, united."""
         header, left = self.journal.header, self._left_for_edges()
+        refuse_links(self._folder, (ROUNDS,))
         work = Work(self._folder, header, self.scheduler, left, _quiet, self.limits, facts=self._facts)
         work.attempt = f"verify-{work.attempt}"
         job = new_job(work, self._facts.nodes, self._facts.edges, 0)

@@ -28,6 +28,7 @@ from dask_rac.files.tables import write_frame
 from dask_rac.runs.loop import StoredRun
 from dask_rac.runs.options import RunOptions, check_options
 from dask_rac.store.advice import not_writable_text, refuse_taken_store, resumable, taken_text
+from dask_rac.store.cleanup import remove_ours
 from dask_rac.store.header import Header, write_header
 from dask_rac.store.journal import Journal
 from dask_rac.store.manifest import count_manifests
@@ -114,7 +115,7 @@ def _new_store(store: Folder) -> Iterator[list[str]]:
     if store.local:
         try:
             make_folder(store.path)
-            os.close(os.open(store.at(LOCK), os.O_RDWR | os.O_CREAT, 0o666))
+            os.close(store.open_lock())
         except OSError as error:
             raise StoreError(not_writable_text(store, error)) from error
     undo: list[str] = []
@@ -124,7 +125,9 @@ def _new_store(store: Folder) -> Iterator[list[str]]:
         raise
     except Exception:
         if undo and count_manifests(store) == 0:
-            for name in (*undo, *STORE_FOLDERS, LOCK):
+            for folder in STORE_FOLDERS:
+                remove_ours(store, folder)
+            for name in (*undo, LOCK):
                 store.remove(name)
         if store.local and not existed and set(store.names()) <= {LOCK}:
             store.remove("")

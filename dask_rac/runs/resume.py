@@ -7,11 +7,12 @@ from os import PathLike
 
 from dask_rac.base.errors import InputError, StoreError
 from dask_rac.base.events import Event, Listener
-from dask_rac.base.names import manifest_name
+from dask_rac.base.names import STORE_NAMES, manifest_name
 from dask_rac.edges.source import EdgeSource, open_edges
 from dask_rac.engines.warmup import compile_kernels
 from dask_rac.files.durable import flush
 from dask_rac.files.folder import Folder
+from dask_rac.files.links import refuse_links
 from dask_rac.runs.begin import run_to_end
 from dask_rac.runs.loop import StoredRun
 from dask_rac.runs.options import PlanOptions
@@ -26,6 +27,7 @@ from dask_rac.tasks.client import choose_scheduler
 def resume_run(path: str | PathLike[str], options: PlanOptions, report: Listener) -> Journal:
     """Finish the run in a store."""
     store = Folder(path)
+    refuse_links(store, STORE_NAMES)
     header = read_header(store)
     scheduler = choose_scheduler(options.client)
     chain = read_chain(store)

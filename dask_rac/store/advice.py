@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
 from dask_rac.base.errors import StoreError
-from dask_rac.base.names import HEADER, LOCK, UNFINISHED
+from dask_rac.base.names import HEADER, LOCK, is_ours, is_temporary
 from dask_rac.files.folder import Folder
 from dask_rac.files.output import refuse_taken_folder
 from dask_rac.store.header import read_header
@@ -15,7 +15,12 @@ from dask_rac.store.manifest import count_manifests
 
 def refuse_taken_store(store: Folder) -> None:
     """Raise if no run can begin in a folder because of what it holds."""
-    refuse_taken_folder(store, StoreError, _content_text, lambda name: name == LOCK or name.endswith(UNFINISHED))
+    refuse_taken_folder(store, StoreError, _content_text, lambda name: name == LOCK or _is_left(name))
+
+
+def _is_left(name: str) -> bool:
+    """Whether a run that was killed as it began can have left this name in its folder."""
+    return is_temporary(name) and is_ours("", name)
 
 
 def _content_text(store: Folder) -> str:

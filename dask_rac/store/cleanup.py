@@ -13,7 +13,8 @@ from dask_rac.base.names import (
     ROUNDS,
     STATISTICS,
     TREE,
-    UNFINISHED,
+    is_ours,
+    is_temporary,
     manifest_name,
     step_name,
 )
@@ -32,20 +33,31 @@ def clean_store(store: Folder, chain: Sequence[Manifest], kept: Iterable[State],
     committed, present = step_name(len(chain)), store.names()
     for folder in (name for name in (ROUNDS, TREE) if name in present):
         for attempt in store.names(folder):
-            if attempt >= committed and not everything:
+            if not is_ours(folder, attempt) or (attempt >= committed and not everything):
                 continue
             inside = {f"{folder}/{attempt}/{name}" for name in store.names(f"{folder}/{attempt}")}
             for name in sorted(inside - groups) if inside & groups else [f"{folder}/{attempt}"]:
                 store.remove(name)
     for name in store.names(MERGES) if MERGES in present else ():
-        if f"{MERGES}/{name}" not in tables and (name < committed or everything):
+        if f"{MERGES}/{name}" not in tables and is_ours(MERGES, name) and (name < committed or everything):
             store.remove(f"{MERGES}/{name}")
     if chain and INPUT in present:
-        store.remove(INPUT)
+        remove_ours(store, INPUT)
     for folder in ("", MANIFESTS, STATISTICS) if store.local else ():  # objects appear whole
         for name in store.names(folder):
-            if name.endswith(UNFINISHED):
+            if is_temporary(name) and is_ours(folder, name):
                 store.remove(f"{folder}/{name}".lstrip("/"))
+
+
+def remove_ours(store: Folder, folder: str) -> None:
+    """Delete everything with a name of ours in a folder of a store, and the folder if nothing else is in it."""
+    names = store.names(folder)
+    if all(is_ours(folder, name) for name in names):
+        store.remove(folder)
+        return
+    for name in names:
+        if is_ours(folder, name):
+            store.remove(f"{folder}/{name}")
 
 
 def newest_sound(store: Folder, edges: bool = False) -> list[Manifest]:

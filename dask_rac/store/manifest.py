@@ -18,7 +18,7 @@ from typing import Any
 
 from dask_rac.base.errors import DamagedStoreError
 from dask_rac.base.events import RoundRecord
-from dask_rac.base.names import HEADER, MANIFESTS, RECORD, manifest_name
+from dask_rac.base.names import HEADER, MANIFESTS, is_ours, is_temporary, manifest_name
 from dask_rac.files.arrays import check_array, check_group
 from dask_rac.files.folder import FileRecord, Folder
 from dask_rac.files.tables import TableRecord, check_table
@@ -170,7 +170,7 @@ def count_manifests(folder: Folder) -> int:
 
 def _manifests(folder: Folder) -> list[str]:
     """Return the names of all manifests in a store."""
-    return [name for name in folder.names(MANIFESTS) if name.endswith(RECORD)]
+    return [name for name in folder.names(MANIFESTS) if is_ours(MANIFESTS, name) and not is_temporary(name)]
 
 
 def check_merges(folder: Folder, manifest: Manifest) -> None:

@@ -320,11 +320,13 @@ def test_nothing_is_written_over(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.rglob("*")] == ["graph", "precious"]
 
 
-def test_partial_folder_of_another_run_is_left_alone(tmp_path: Path) -> None:
-    (tmp_path / "graph.partial").mkdir()
-    with pytest.raises(InputError, match=r"graph\.partial was left by a run"):
-        lattice(100, 4, store=tmp_path / "graph")
-    assert [path.name for path in tmp_path.iterdir()] == ["graph.partial"]
+@pytest.mark.parametrize("name", ["graph.partial", "graph.0123abcd.partial"])
+def test_a_folder_that_ends_in_partial_is_left_alone(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).mkdir()
+    (tmp_path / name / "thesis.txt").write_text("years of work")
+    lattice(100, 4, store=tmp_path / "graph")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["graph", name]
+    assert (tmp_path / name / "thesis.txt").read_text() == "years of work"
 
 
 def test_empty_folder_and_link_are_filled(tmp_path: Path) -> None:
@@ -359,10 +361,11 @@ def test_complete_folder_is_kept_when_its_name_is_taken(tmp_path: Path, monkeypa
         (tmp_path / "graph" / "precious").write_text("x")
 
     monkeypatch.setattr(writing.NewFolder, "write", take)
-    with pytest.raises(InputError, match=r"graph\.partial is complete but cannot be renamed"):
+    with pytest.raises(InputError, match=r"graph\.[0-9a-f]{8}\.partial is complete but cannot be renamed"):
         lattice(100, 4, store=tmp_path / "graph")
     assert (tmp_path / "graph" / "precious").read_text() == "x"
-    assert len(read(tmp_path / "graph.partial").weight) == 200
+    (complete,) = tmp_path.glob("graph.*.partial")
+    assert len(read(complete).weight) == 200
 
 
 def contents(folder: Path) -> dict[str, bytes]:

@@ -27,3 +27,20 @@ def test_what_another_run_deletes_at_the_same_moment_is_gone(
     Folder(tmp_path).remove("part")
     assert not path.exists()
     Folder(tmp_path).remove("part")
+
+
+@pytest.mark.parametrize("kind", ["file", "folder", "nothing"])
+def test_of_a_link_only_the_link_is_deleted(tmp_path: Path, kind: str) -> None:
+    target = tmp_path / "target"
+    if kind == "file":
+        target.write_text("mine")
+    elif kind == "folder":
+        target.mkdir()
+        (target / "thesis.txt").write_text("years of work")
+    (tmp_path / "link").symlink_to(target)
+    (tmp_path / "ours").mkdir()
+    (tmp_path / "ours/link").symlink_to(target)
+    Folder(tmp_path).remove("link")
+    Folder(tmp_path).remove("ours")
+    assert os.listdir(tmp_path) == ([] if kind == "nothing" else ["target"])
+    assert kind != "folder" or os.listdir(target) == ["thesis.txt"]

@@ -2,6 +2,7 @@
 
 import errno
 import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from unittest import mock
@@ -10,17 +11,20 @@ import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 
 from dask_rac.base.errors import InputError, ResourceError, StoreError
-from dask_rac.base.names import HEADER, INCOMPLETE, PARTIAL
+from dask_rac.base.names import GRAPH_HEADER, HEADER, INCOMPLETE, PARTIAL
 from dask_rac.files.folder import Folder
 from dask_rac.files.output import (
+    continued,
     new_output,
     refuse_left_over,
     refuse_taken,
     refuse_taken_folder,
+    remove_unfinished,
     unfinished,
     written_whole,
 )
 from dask_rac.store.advice import refuse_taken_store
+from tests.support.folders import snapshot
 
 
 @pytest.fixture(params=["disk", "memory"])
@@ -31,16 +35,28 @@ def target(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Folder]:
     MemoryFileSystem.pseudo_dirs[:] = [""]
 
 
+def mark(folder: Folder) -> None:
+    """Write the file by which a folder that is continued is recognised."""
+    folder.write(GRAPH_HEADER, b"{}")
+
+
+def never(_: Folder) -> None:
+    """Fail if a folder is marked that was begun before."""
+    pytest.fail("it was begun again")
+
+
 def test_a_folder_is_not_complete_until_the_end(target: Folder) -> None:
     with written_whole(target) as new:
-        assert new.url == unfinished(target).url
-        assert new.url == (f"{target.url}{PARTIAL}" if target.local else target.url)
+        if target.local:
+            assert re.fullmatch(rf"{target.url}\.[0-9a-f]{{8}}{PARTIAL}", new.url)
+            assert not target.exists()
+        else:
+            assert new.url == target.url
+            with pytest.raises(InputError, match="was left by a run that was killed, or is being written by another"):
+                refuse_left_over(target)
         new.write("file", b"x")
-        assert not target.exists() if target.local else target.exists(INCOMPLETE)
-        with pytest.raises(InputError, match="was left by a run that was killed, or is being written by another run"):
-            refuse_left_over(target)
     assert target.names() == ["file"]
-    assert not Folder(f"{target.url}{PARTIAL}").exists()
+    assert new.exists() == (not target.local)
     refuse_left_over(target)
 
 
@@ -55,34 +71,117 @@ def test_what_fails_leaves_nothing(target: Folder, error: BaseException) -> None
 
 
 def test_what_fails_stays_where_work_would_be_lost(target: Folder) -> None:
-    with pytest.raises(KeyboardInterrupt), written_whole(target, resume=True, keep=lambda _: True) as new:  # noqa: PT012
+    with pytest.raises(KeyboardInterrupt), continued(target, mark, lambda _: True) as new:  # noqa: PT012
+        assert new.url == unfinished(target).url == (f"{target.url}{PARTIAL}" if target.local else target.url)
         new.write("file", b"x")
         raise KeyboardInterrupt
     assert new.exists("file")
-    with pytest.raises(InputError, match="was left by a run that was killed"):
-        refuse_left_over(target)
-    with written_whole(target, resume=True) as again:
+    with pytest.raises(KeyboardInterrupt), continued(target, never, lambda _: False):
+        raise KeyboardInterrupt
+    with continued(target, never, lambda _: False) as again:
         assert again.read("file") == b"x"
+        again.remove("work")
     assert target.names() == ["file"]
+    assert new.exists() == (not target.local)
 
 
-def test_of_two_that_begin_at_once_one_is_refused(target: Folder) -> None:
+def test_a_new_folder_that_fails_is_deleted_if_it_holds_no_work(target: Folder) -> None:
+    with pytest.raises(KeyboardInterrupt), continued(target, mark, lambda _: False) as new:
+        raise KeyboardInterrupt
+    assert not new.exists()
+    assert not target.exists()
+
+
+@pytest.mark.parametrize("kind", ["empty folder", "folder", "file", "link", "dangling link"])
+def test_what_others_call_partial_is_neither_continued_nor_deleted(tmp_path: Path, kind: str) -> None:
+    other, mine = tmp_path / "new.partial", tmp_path / "mine"
+    mine.mkdir()
+    (mine / "thesis.txt").write_text("years of work")
+    if kind == "file":
+        other.write_text("mine")
+    elif kind == "empty folder":
+        other.mkdir()
+    elif kind == "folder":
+        mine.rename(other)
+    else:
+        other.symlink_to(mine if kind == "link" else tmp_path / "nowhere")
+    before = snapshot(tmp_path)
+    target = Folder(tmp_path / "new")
+    text = r"new\.partial exists and was not made by dask_rac: move it, or choose another name"
+    with pytest.raises(InputError, match=text), continued(target, mark, lambda _: False):
+        pytest.fail("it was begun")
+    remove_unfinished(target)
+    assert snapshot(tmp_path) == before
+
+
+def test_another_unfinished_folder_on_an_object_store_is_not_continued(tmp_path: Path) -> None:
+    target = Folder(f"memory://{tmp_path.name}/new")
+    target.write(INCOMPLETE, b"")
+    target.write("part-0.parquet", b"of other edges")
+    with (
+        pytest.raises(InputError, match=r"/new exists and was not made by dask_rac"),
+        continued(target, mark, lambda _: False),
+    ):
+        pytest.fail("it was begun")
+    assert target.names() == [INCOMPLETE, "part-0.parquet"]
+
+
+def test_leftovers_are_removed_by_their_names_and_marks(tmp_path: Path) -> None:
+    for name in ("new.partial", "other.partial", "new.01234567.partial", "new.0123456.partial", "new.x.partial"):
+        (tmp_path / name).mkdir()
+    mark(Folder(tmp_path / "new.partial"))
+    remove_unfinished(Folder(tmp_path / "new"))
+    assert sorted(os.listdir(tmp_path)) == ["new.0123456.partial", "new.x.partial", "other.partial"]
+
+
+def test_a_folder_of_ours_with_a_link_in_it_is_not_continued(tmp_path: Path) -> None:
+    (tmp_path / "mine").mkdir()
+    mark(Folder(tmp_path / "mine"))
+    (tmp_path / "new.partial").mkdir()
+    (tmp_path / "new.partial/work").symlink_to(tmp_path / "mine/work")
+    before = snapshot(tmp_path)
+    text = r"new\.partial/work is a symbolic link.*: put the file or folder itself in its place"
+    with (
+        pytest.raises(StoreError, match=text),
+        continued(Folder(tmp_path / "new"), mark, lambda _: False),
+    ):
+        pytest.fail("it was begun")
+    assert snapshot(tmp_path) == before
+
+
+def test_of_two_that_begin_at_once_none_disturbs_the_other(target: Folder) -> None:
     with written_whole(target) as new:
         new.write("file", b"x")
-        with pytest.raises(InputError), written_whole(target):
-            pytest.fail("both have begun")
+        if not target.local:
+            with pytest.raises(InputError, match="is being written by another run"), written_whole(target):
+                pytest.fail("both have begun")
+        else:
+            with pytest.raises(KeyboardInterrupt), written_whole(target):
+                raise KeyboardInterrupt
         assert new.exists("file")
     assert target.names() == ["file"]
 
 
+def test_a_folder_that_another_process_begins_at_the_same_moment_is_shared(tmp_path: Path) -> None:
+    target = Folder(tmp_path / "new")
+
+    def second(folder: Folder) -> None:
+        mark(folder)
+        mark(unfinished(target))
+
+    with pytest.raises(KeyboardInterrupt), continued(target, second, lambda _: False):
+        raise KeyboardInterrupt
+    assert os.listdir(tmp_path) == ["new.partial"]
+
+
 def test_a_complete_folder_is_kept_if_its_name_is_taken(tmp_path: Path) -> None:
-    text = r"new\.partial is complete but cannot be renamed: .*; rename it"
+    text = r"new\.[0-9a-f]{8}\.partial is complete but cannot be renamed: .*; rename it"
     with pytest.raises(InputError, match=text), written_whole(Folder(tmp_path / "new")) as new:  # noqa: PT012
         new.write("file", b"x")
         (tmp_path / "new").mkdir()
         (tmp_path / "new/precious").touch()
     assert os.listdir(tmp_path / "new") == ["precious"]
-    assert os.listdir(tmp_path / "new.partial") == ["file"]
+    assert os.listdir(new.path) == ["file"]
 
 
 @pytest.mark.parametrize(
@@ -131,8 +230,12 @@ def test_a_folder_that_cannot_be_replaced(tmp_path: Path, monkeypatch: pytest.Mo
 def test_stores_are_refused_by_the_same_rule(target: Folder) -> None:
     refuse_taken_store(target)
     target.write("lock", b"")
-    target.write("some.new", b"")
+    target.write("rac.json.0123abcd.new", b"")
     refuse_taken_store(target)
+    target.write("mine.new", b"")
+    with pytest.raises(StoreError, match="is not empty and does not hold a run, and was left untouched"):
+        refuse_taken_store(target)
+    target.remove("mine.new")
     target.write("file", b"x")
     with pytest.raises(StoreError, match="is not empty and does not hold a run, and was left untouched"):
         refuse_taken_store(target)
@@ -164,13 +267,20 @@ def test_outputs_leave_nothing_if_they_fail(target: Folder, several: bool) -> No
     assert not new.exists()
 
 
-def test_a_partial_output_of_a_killed_process_is_written_again(tmp_path: Path) -> None:
-    (tmp_path / "new.partial").write_text("half")
-    with new_output(tmp_path / "new") as new:
-        assert not new.exists()
-        new.write("", b"whole")
-    assert (tmp_path / "new").read_text() == "whole"
-    assert os.listdir(tmp_path) == ["new"]
+@pytest.mark.parametrize("several", [False, True])
+def test_what_others_call_partial_is_not_an_output_of_ours(tmp_path: Path, several: bool) -> None:
+    (tmp_path / "new.partial").write_text("mine")
+    with new_output(tmp_path / "new", several) as new:
+        new.write("file" if several else "", b"whole")
+    assert sorted(os.listdir(tmp_path)) == ["new", "new.partial"]
+    assert (tmp_path / "new.partial").read_text() == "mine"
+
+
+def test_a_link_to_nowhere_is_not_replaced(tmp_path: Path) -> None:
+    (tmp_path / "new").symlink_to(tmp_path / "nowhere")
+    with pytest.raises(InputError, match="exists and is never overwritten"), new_output(tmp_path / "new"):
+        pytest.fail("it was begun")
+    assert (tmp_path / "new").is_symlink()
 
 
 def test_an_output_that_appears_meanwhile_is_not_replaced(tmp_path: Path) -> None:

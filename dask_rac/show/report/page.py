@@ -7,7 +7,7 @@ from os import PathLike, fspath
 
 from dask_rac.base.errors import InputError
 from dask_rac.files.folder import Folder
-from dask_rac.files.output import new_output, refuse_inside, writable
+from dask_rac.files.output import new_output, refuse_inside, replace_file, writable
 from dask_rac.show.report.facts import ReportFacts
 from dask_rac.show.report.html import GENERATOR, make_html
 
@@ -46,7 +46,7 @@ def write_report(path: str | PathLike[str], facts: ReportFacts, overwrite: bool 
     target = check_report(path, overwrite)
     if target.exists():
         with writable(path):
-            target.write("", page)
+            replace_file(target, "", page)
     else:
         with new_output(path) as new:
             new.write("", page)

@@ -1,9 +1,10 @@
 """Build a graph of vectors: check, search, write, and resume where an earlier attempt stopped.
 
 The folder is `EDGES.partial` until all edges are written (on an object store EDGES itself, with a file `_incomplete`).
-In it, `work/header.json` records the vectors and the requested graph, and every task leaves a file in `work`. A second
-request for the same graph runs only the tasks that have left no file. At the end `_graph.json` records the result,
-`work` is deleted, and the folder gets its final name.
+In it, `work/header.json` records the vectors and the requested graph: it is there from the first moment, and a folder
+without it is not touched. Every task leaves a file in `work`. A second request for the same graph runs only the tasks
+that have left no file. At the end `_graph.json` records the result, `work` is deleted, and the folder gets its final
+name.
 """
 
 from __future__ import annotations
@@ -20,10 +21,11 @@ from typing import Any
 from dask_rac.base.errors import InputError, StoppedError, StoreError, StoreInUseError
 from dask_rac.base.events import Event, Listener
 from dask_rac.base.names import GRAPH_FACTS, GRAPH_HEADER, INCOMPLETE, LOCK, WORK
+from dask_rac.files.flushing import flush_tree
 from dask_rac.files.folder import Folder
 from dask_rac.files.full import explain_full
 from dask_rac.files.npz import bundles
-from dask_rac.files.output import refuse_taken_folder, unfinished, written_whole
+from dask_rac.files.output import continued, refuse_taken_folder, replace_file, unfinished
 from dask_rac.tasks.scheduler import Scheduler
 from dask_rac.tasks.task_graph import spread
 from dask_rac.tasks.workers import Workers
@@ -54,12 +56,12 @@ def build(vectors: Any, request: Request, target: Folder, options: Options, repo
         _refuse_other(finished.identity, identity, target.url)
         return finished
     _refuse_inside(source, target)
-    with _working_folder(target) as folder, folder.locked():
+    with _working_folder(target, identity) as folder, folder.locked():
         facts = read_facts(folder)
         if facts is not None:  # complete, but not yet renamed
             _refuse_other(facts.identity, identity, folder.url)
         else:
-            _begin(folder, identity)
+            _refuse_other(_recorded(folder), identity, folder.url)
             options.scheduler.check(folder, source if source is not None and source.on_disk else None)
             with _resumable(target):
                 report(Event("load"))
@@ -68,7 +70,7 @@ def build(vectors: Any, request: Request, target: Folder, options: Options, repo
                 token = sha256(identity.encode()).hexdigest()
                 facts = Stages(folder, source, request, options, report, token).run()
             facts = replace(facts, identity=identity, seconds=round(perf_counter() - started, 3))
-            folder.write(GRAPH_FACTS, json.dumps(asdict(facts), indent=1).encode())
+            replace_file(folder, GRAPH_FACTS, json.dumps(asdict(facts), indent=1).encode())
         folder.remove(WORK)
         folder.remove(LOCK)
     return facts
@@ -106,33 +108,29 @@ def _refuse_inside(source: VectorSource | None, target: Folder) -> None:
 
 
 @contextmanager
-def _working_folder(target: Folder) -> Iterator[Folder]:
+def _working_folder(target: Folder, identity: str) -> Iterator[Folder]:
     """Give the folder to write to until the graph is complete; delete it on failure if it holds no work yet."""
     if target.local or not target.exists(INCOMPLETE):
         refuse_taken_folder(target)
     folder = unfinished(target)
-    fresh = not set(folder.names()) - {LOCK}
-    if folder.is_file() or (not fresh and not folder.exists(GRAPH_HEADER) and not folder.exists(GRAPH_FACTS)):
-        raise InputError(f"{folder.url} exists and is not an unfinished graph: delete it, or choose another path")
+
+    def mark(new: Folder) -> None:
+        new.write(GRAPH_HEADER, json.dumps({"identity": identity}).encode())
 
     def keep(error: BaseException) -> bool:
         in_use = isinstance(error, StoreInUseError)
-        return in_use or not fresh or bool(bundles(folder, f"{WORK}/checked")) or folder.exists(GRAPH_FACTS)
+        return in_use or bool(bundles(folder, f"{WORK}/checked")) or folder.exists(GRAPH_FACTS)
 
-    with written_whole(target, resume=True, keep=keep):
+    with continued(target, mark, keep):
         yield folder
 
 
-def _begin(folder: Folder, identity: str) -> None:
-    """Write the header of a new folder, or raise if the folder belongs to another graph."""
-    if not folder.exists(GRAPH_HEADER):
-        folder.write(GRAPH_HEADER, json.dumps({"identity": identity}).encode())
-        return
+def _recorded(folder: Folder) -> str:
+    """Return what the header of an unfinished graph says that it is."""
     try:
-        before = json.loads(folder.read(GRAPH_HEADER))["identity"]
+        return str(json.loads(folder.read(GRAPH_HEADER))["identity"])
     except (ValueError, KeyError, TypeError):
-        before = "[{}, null]"
-    _refuse_other(before, identity, folder.url)
+        return "[{}, null]"
 
 
 def _refuse_other(before: str, now: str, place: str) -> None:
@@ -168,5 +166,7 @@ def _spooled(folder: Folder, source: VectorSource | None, array: Any, scheduler:
     if not folder.exists(f"{WORK}/spooled"):
         items = [(block, folder, name, number) for number, block in enumerate(array.to_delayed().ravel())]
         scheduler.compute(spread(write_part, "vectors", items), lambda *_: None)
+        if folder.local and folder.durable:
+            flush_tree(folder.at(name))  # a part that is lost would not be missed
         folder.write(f"{WORK}/spooled", b"")
     return open_parts(folder, name)

@@ -29,8 +29,8 @@ Edges = Iterator[tuple[NDArray[Any], ...]]
 class GraphJob:
     """What every task of a graph receives."""
 
-    url: str
-    """URL of the folder that is being written."""
+    folder: Folder
+    """The folder that is being written."""
     token: str
     """Identifies this graph."""
     source: VectorSource
@@ -46,11 +46,6 @@ class GraphJob:
     threads: int
     """Threads per process."""
     limits: GraphLimits
-
-    @property
-    def folder(self) -> Folder:
-        """The folder that is being written."""
-        return Folder(self.url)
 
     @property
     def nodes(self) -> int:

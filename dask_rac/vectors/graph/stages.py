@@ -19,6 +19,7 @@ from dask_rac.base.text import size_text
 from dask_rac.edges.writing import edges_size
 from dask_rac.files.folder import Folder
 from dask_rac.files.npz import bundles, read_bundle, read_json, write_bundle
+from dask_rac.files.output import replace_file
 from dask_rac.tasks.budget import Budget
 from dask_rac.tasks.scheduler import Scheduler
 from dask_rac.tasks.task_graph import single_task, spread
@@ -190,7 +191,8 @@ class Stages:
             plan = read_json(self._folder, f"{WORK}/spans.json")
             spans, tree = [(int(a), int(b)) for a, b in plan["spans"]], bool(plan["tree"])
         else:
-            self._folder.write(f"{WORK}/spans.json", json.dumps({"spans": list(spans), "tree": tree}).encode())
+            # On disk before any file that depends on it: another attempt may choose other spans.
+            replace_file(self._folder, f"{WORK}/spans.json", json.dumps({"spans": list(spans), "tree": tree}).encode())
         budget, limits = self._budget, self._limits
         others = other_rows(self._source, budget, limits)
         kept = max(1, int(0.5 * budget.process / budget.threads / limits.kept_bytes))
@@ -198,7 +200,7 @@ class Stages:
         if free is not None:
             kept = min(kept, int(KEPT_DISK * free / len(spans) / (EDGE_WEIGHT + 8)))
         facts = self._source, view, self._request, tuple(spans), tree
-        return GraphJob(self._folder.url, self._token, *facts, others, kept, budget.threads, limits)
+        return GraphJob(self._folder, self._token, *facts, others, kept, budget.threads, limits)
 
     def _knn(self, job: GraphJob) -> tuple[list[Written], float | None]:
         """Build a graph of the k nearest neighbours."""
