@@ -243,7 +243,7 @@ def run_cluster(
     result: Clustering
     if isinstance(options, RunOptions):
         journal = begin_run(edges, settings, options, report)
-        result, loops = StoredClustering(journal, report), journal.facts.loops
+        result, loops = StoredClustering(journal, report, trusted=True), journal.facts.loops
     else:
         merges = cluster_edges(edges, settings, options, report)
         result, loops = Clustering(merges, settings), merges.loops
@@ -297,6 +297,7 @@ def resume(
     client: Any = ...,
     progress: Listener | bool | None = ...,
     wait: Literal[True] = ...,
+    trust_source: bool = ...,
 ) -> StoredClustering: ...
 
 
@@ -308,6 +309,7 @@ def resume(
     client: Any = ...,
     progress: Listener | bool | None = ...,
     wait: Literal[False],
+    trust_source: bool = ...,
 ) -> RunHandle: ...
 
 
@@ -318,6 +320,7 @@ def resume(
     client: Any = None,
     progress: Listener | bool | None = None,
     wait: bool = True,
+    trust_source: bool = False,
 ) -> StoredClustering | RunHandle:
     """Resume a run that was stopped, from the last round whose files are intact.
 
@@ -333,6 +336,9 @@ def resume(
         As for `cluster`.
     wait : bool
         As for `cluster`: False returns a `RunHandle` immediately.
+    trust_source : bool
+        Whether the edges that the store names may be opened even if they are at another server or in another bucket
+        than the store. Needed only if the run was stopped before it had read all edges.
 
     Returns
     -------
@@ -343,7 +349,8 @@ def resume(
     Raises
     ------
     StoreError
-        If `store` holds no run, another process is working on it, or it is damaged beyond the round before the last.
+        If `store` holds no run, another process is working on it, or it is damaged beyond the round before the last;
+        or if edges would have to be read from another server, and `trust_source` does not allow it.
     InputError
         If the edges have changed since the run began.
     """
@@ -351,16 +358,18 @@ def resume(
     options = PlanOptions(None, setting("memory", memory), None, place)
     if wait:
         with listener_for(progress) as report:
-            return StoredClustering(resume_run(store, options, report), report)
+            return StoredClustering(resume_run(store, options, report, trust_source), report, trust_source)
     check_options(options)
     read_header(Folder(store))
-    work = partial(_resume, store, options)
+    work = partial(_resume, store, options, trust_source)
     return RunHandle(work, place, Folder(store).url, listener_for(False if progress is None else progress))
 
 
-def _resume(store: str | PathLike[str], options: PlanOptions, report: Listener) -> tuple[Clustering, list[str]]:
+def _resume(
+    store: str | PathLike[str], options: PlanOptions, trust_source: bool, report: Listener
+) -> tuple[Clustering, list[str]]:
     """Finish a run, without warnings: they were given when it began."""
-    return StoredClustering(resume_run(store, options, report), report), []
+    return StoredClustering(resume_run(store, options, report, trust_source), report, trust_source), []
 
 
 def open_run(store: str | PathLike[str], *, progress: Listener | bool | None = None) -> StoredClustering:

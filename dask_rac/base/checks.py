@@ -7,15 +7,16 @@ import math
 import numpy as np
 
 from dask_rac.base.errors import InputError
+from dask_rac.base.text import quoted
 
 
 def check_whole(name: str, value: object, least: int, most: int | None = None) -> None:
     """Raise unless `value` is a whole number in a range."""
     allowed = f"use {least} or more" if most is None else f"use {least} to {most}"
     if not isinstance(value, int | np.integer) or isinstance(value, bool):
-        raise InputError(f"{name}={value!r} is not a whole number: {allowed}")
+        raise InputError(f"{name}={quoted(value)} is not a whole number: {allowed}")
     if value < least or (most is not None and value > most):
-        raise InputError(f"{name}={value!r} is out of range: {allowed}")
+        raise InputError(f"{name}={quoted(value)} is out of range: {allowed}")
 
 
 def check_kind(known: str | None, weights: str) -> None:
@@ -28,19 +29,19 @@ def check_kind(known: str | None, weights: str) -> None:
 def check_word(name: str, value: object, known: tuple[str, ...], also: str = "") -> None:
     """Raise unless `value` is one of the known words."""
     if not isinstance(value, str) or value not in known:
-        raise InputError(f"{name}={value!r} is unknown: use one of {', '.join(map(repr, known))} {also}".rstrip())
+        raise InputError(f"{name}={quoted(value)} is unknown: use one of {', '.join(map(repr, known))} {also}".rstrip())
 
 
 def checked_number(name: str, value: object) -> float:
     """Return `value` as a float that is not NaN."""
     if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
-        raise InputError(f"{name}={value!r} is not a number")
+        raise InputError(f"{name}={quoted(value)} is not a number")
     try:
         number = float(value)
     except OverflowError as error:
         raise InputError(f"{name} is too large for a float") from error
     if math.isnan(number):
-        raise InputError(f"{name}={value!r} is not a number")
+        raise InputError(f"{name}={quoted(value)} is not a number")
     return number
 
 
@@ -48,5 +49,5 @@ def checked_finite(name: str, value: object, remedy: str) -> float:
     """Return `value` as a finite float."""
     number = checked_number(name, value)
     if math.isinf(number):
-        raise InputError(f"{name}={value!r} is not finite: {remedy}")
+        raise InputError(f"{name}={quoted(value)} is not finite: {remedy}")
     return number

@@ -7,13 +7,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dask_rac.base.public import public
+from dask_rac.base.secrets import masked
 
 Where = Callable[[int], str]
 """Describes where a row of the input is."""
 
 
+class _DiscreetError(Exception):
+    """An error whose text repeats no secret of a URL."""
+
+    def __init__(self, *arguments: object) -> None:
+        super().__init__(*(masked(value) if isinstance(value, str) else value for value in arguments))
+
+
 @public
-class InputError(ValueError):
+class InputError(_DiscreetError, ValueError):
     """Raised for invalid input or parameters. The message states where and what to do."""
 
 
@@ -40,7 +48,7 @@ def plain_row(row: int) -> str:
 
 
 @public
-class StoreError(RuntimeError):
+class StoreError(_DiscreetError, RuntimeError):
     """Raised if a store cannot be used as it is. The message states what to do."""
 
 
@@ -55,7 +63,7 @@ class StoreInUseError(StoreError):
 
 
 @public
-class ResourceError(RuntimeError):
+class ResourceError(_DiscreetError, RuntimeError):
     """Raised if memory, disk or workers do not suffice. The message states which setting would."""
 
 

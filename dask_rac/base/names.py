@@ -8,6 +8,9 @@ from __future__ import annotations
 
 import re
 import uuid
+from collections.abc import Iterable
+
+from dask_rac.base.text import quoted
 
 # Anywhere
 
@@ -16,6 +19,14 @@ PARTIAL = ".partial"  # suffix of an output that is still being written, on a lo
 INCOMPLETE = "_incomplete"  # is in a folder on an object store until all its files are there
 LOCK = "lock"  # held by the process that works on a local folder
 RECORD = ".json"  # suffix of records
+
+
+def refuse_names(names: Iterable[str], *folders: str) -> None:
+    """Raise ValueError unless all names, which a record holds, are of files in one of the folders of a store."""
+    for name in names:
+        first, *rest = name.split("/")
+        if first not in folders or not rest or {"", ".", ".."} & set(rest) or "\0" in name:
+            raise ValueError(f"{quoted(name)} is not a file of a store")
 
 
 def unique(name: str) -> str:

@@ -10,6 +10,7 @@ import numpy as np
 from dask_rac.base.checks import check_word, checked_finite, checked_number
 from dask_rac.base.errors import InputError
 from dask_rac.base.parameters import SETTINGS, Duplicates, Linkage, Missing, Weights
+from dask_rac.base.text import quoted
 
 EDGE_COLUMNS = ("source", "target", "weight")
 MERGE_COLUMNS = ("left", "right", "height", "size", "round")
@@ -71,8 +72,8 @@ def checked_settings(
     else:
         missing = checked_finite("missing", missing, "for pairs that are infinitely far apart use missing='infinite'")
     if not isinstance(finisher, bool | np.bool):
-        raise InputError(f"finisher={finisher!r} is neither True nor False")
+        raise InputError(f"finisher={quoted(finisher)} is neither True nor False")
     height = math.inf * sign if max_height is None else checked_number("max_height", max_height)
     if height < 0 and max_height is not None:
-        raise InputError(f"max_height={max_height!r} is below 0, where nothing merges: weights are 0 or more")
+        raise InputError(f"max_height={quoted(max_height)} is below 0, where nothing merges: weights are 0 or more")
     return Settings(linkage, missing, weights, height, duplicates, bool(finisher))  # type: ignore[arg-type]

@@ -12,6 +12,7 @@ from typing import Any
 
 import click
 
+from dask_rac.base.secrets import masked
 from dask_rac.cli.shell import Shell
 from dask_rac.cli.translation import as_command, as_recipe
 
@@ -39,12 +40,12 @@ class Commands(click.Group):
             shell.fail(as_command(f"stopped{'; ' if notes and not notes.startswith('in ') else ' '}{notes}".strip()))
             ctx.exit(INTERRUPTED)
         except Exception as error:
-            code = exit_code(error)
+            code, error = exit_code(error), _typed(error)
             where = "".join(f"{note}: " for note in getattr(error, "__notes__", []) if note.startswith("step "))
             if code == BUG:
                 shell.fail(f"error: {where}{type(error).__name__}: {error}; this is a bug in dask_rac", error)
                 if not shell.logged:
-                    click.echo(traceback.format_exc(), err=True)
+                    click.echo(masked(traceback.format_exc()), err=True)
             else:
                 words = as_recipe if ctx.invoked_subcommand == "run" else as_command
                 shell.fail(words(f"error: {where}{error}"), error)
@@ -62,16 +63,30 @@ def exit_code(error: Exception) -> int:
         StoreInUseError,
     )
     from dask_rac.files.full import is_disk_full
+    from dask_rac.files.trouble import is_trouble
 
     codes: list[tuple[type[Exception] | tuple[type[Exception], ...], int]] = [
         (StoreInUseError, IN_USE),
         ((DamagedStoreError, AuditError), DAMAGED),
         ((ResourceError, MemoryError), NO_RESOURCES),
-        ((InputError, StoreError, FileNotFoundError, PermissionError), BAD_INPUT),
+        ((InputError, StoreError), BAD_INPUT),
     ]
     if is_disk_full(error):
         return NO_RESOURCES
+    if is_trouble(error):
+        return BAD_INPUT
     return next((code for kinds, code in codes if isinstance(error, kinds)), BUG)
+
+
+def _typed(error: Exception) -> Exception:
+    """Return an error with a text for users: an error of the operating system says what to do as well."""
+    from dask_rac.files.trouble import is_trouble, trouble_text
+
+    if isinstance(error, OSError) and is_trouble(error):
+        said = OSError(trouble_text("a file", error)).with_traceback(error.__traceback__)
+        said.__notes__ = getattr(error, "__notes__", [])
+        return said
+    return error
 
 
 def _ignore_interrupts() -> None:

@@ -158,6 +158,12 @@ def settings(command: Command) -> Command:
     return command
 
 
+def trust_source(command: Command) -> Command:
+    """Add --trust-source."""
+    text = "Open the edges that RUN names, even at another server."
+    return click.option("--trust-source", is_flag=True, help=text)(command)
+
+
 def as_json(command: Command) -> Command:
     """Add --json."""
     return click.option("--json", "as_json", is_flag=True, help="Print JSON.")(command)

@@ -42,9 +42,12 @@ def cluster(
 @options.command("dask-rac resume run")
 @click.argument("run", type=options.PATH)
 @options.memory
+@options.trust_source
 @options.computing
 @options.common
-def resume(shell: Shell, run: str, memory: str | None, scheduler: str | None, require_tls: bool | None) -> None:
+def resume(
+    shell: Shell, run: str, memory: str | None, trust_source: bool, scheduler: str | None, require_tls: bool | None
+) -> None:
     """Resume a RUN that was stopped.
 
     It continues from its last intact round; the result is the same as without the interruption.
@@ -52,7 +55,7 @@ def resume(shell: Shell, run: str, memory: str | None, scheduler: str | None, re
     from dask_rac.api.cluster import resume
 
     with shell.connected(scheduler, require_tls) as client, shell.watch() as report:
-        result = resume(run, memory=memory, client=client, progress=report)
+        result = resume(run, memory=memory, client=client, progress=report, trust_source=trust_source)
     _show(shell, result)
 
 
@@ -158,11 +161,18 @@ def _overview_facts(state: Overview) -> dict[str, str]:
 @options.command("dask-rac verify run")
 @click.argument("run", type=options.PATH)
 @click.option("--edges", type=options.PATH, help="The edges, if they have moved.")
+@options.trust_source
 @options.as_json
 @options.computing
 @options.common
 def verify(
-    shell: Shell, run: str, edges: str | None, as_json: bool, scheduler: str | None, require_tls: bool | None
+    shell: Shell,
+    run: str,
+    edges: str | None,
+    trust_source: bool,
+    as_json: bool,
+    scheduler: str | None,
+    require_tls: bool | None,
 ) -> None:
     """Audit a RUN against its edges.
 
@@ -173,7 +183,7 @@ def verify(
     from dask_rac.api.cluster import open_run
 
     with shell.connected(scheduler, require_tls) as client, shell.watch() as report:
-        audit = open_run(run, progress=report).verify(edges, client=client)
+        audit = open_run(run, progress=report).verify(edges, client=client, trust_source=trust_source)
     click.echo(json.dumps(asdict(audit), indent=2) if as_json else f"{run}: {audit}")
 
 

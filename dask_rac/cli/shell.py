@@ -10,12 +10,22 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from dask_rac.base.secrets import masked
+
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
     from dask_rac.base.events import Event, Listener
 
 PROGRAM = "dask-rac"
+
+
+class _Discreet(logging.Formatter):
+    """Leaves the secrets of URLs out of the log, whoever writes to it."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the lines of a record."""
+        return masked(super().format(record))
 
 
 class Shell:
@@ -31,9 +41,10 @@ class Shell:
         """Also append everything to a file."""
         try:
             handler = logging.FileHandler(path, encoding="utf-8")
-        except OSError as error:
-            raise click.BadParameter(f"{path} cannot be written: {error.strerror}") from error
-        handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+        except (OSError, ValueError) as error:
+            reason = error.strerror if isinstance(error, OSError) else error
+            raise click.BadParameter(f"{path!r} cannot be written: {reason}") from error
+        handler.setFormatter(_Discreet("%(asctime)s %(levelname)s %(message)s"))
         for name in (self._log.name, "distributed"):
             logging.getLogger(name).addHandler(handler)
         self._log.setLevel(logging.INFO)
@@ -84,7 +95,7 @@ class Shell:
 
     def _say(self, level: int, text: str, aloud: bool) -> None:
         if aloud:
-            click.echo(f"{PROGRAM}: {text}", err=True)
+            click.echo(masked(f"{PROGRAM}: {text}"), err=True)
         if self._logged:
             self._log.log(level, text)
 

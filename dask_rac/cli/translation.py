@@ -36,6 +36,7 @@ FRAGMENTS = (
     (re.compile(r"columns=\(\.\.\., \.\.\., None\)"), "--no-weights", None),
     (re.compile(r"header=False"), "--no-header", None),
     (re.compile(r"overwrite=True"), "--overwrite", None),
+    (re.compile(r"trust_source=True"), "--trust-source", None),
     (re.compile(r"(?:\w+\.)?to_scipy\(join=True\)"), "--join", "join: true"),
     (re.compile(r"`?(?<![\w.])(?:\w+\.)?cut\(\)`?"), "`dask-rac cut`", None),
     (re.compile(r"(?:\w+\.)?verify\(edges\)"), "--edges", None),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,6 +14,8 @@ import dask.config
 import dask.utils
 
 from dask_rac.base.errors import InputError, ResourceError
+from dask_rac.base.records import parse_json
+from dask_rac.base.secrets import masked_url
 from dask_rac.deploy.deployment import Loop, Notify, brief, hush, text_of
 
 if TYPE_CHECKING:
@@ -70,6 +71,8 @@ async def _greet(address: str) -> None:
 
 def address_place(spec: str, address: str, require_tls: bool) -> Address:
     """Return the scheduler to connect to, if that is allowed."""
+    if masked_url(address) != address:
+        raise InputError(f"scheduler {masked_url(spec)!r}: an address has no login, ? or #: use tcp://HOST:PORT")
     try:
         parts = urlsplit(address)
         host, _ = parts.hostname, parts.port
@@ -86,9 +89,9 @@ def address_place(spec: str, address: str, require_tls: bool) -> Address:
 
 def file_address(spec: str, path: Path) -> str:
     """Return the address in a scheduler file."""
-    text = text_of(spec, path)
+    text = text_of(spec, path, "a scheduler file")
     try:
-        address = json.loads(text)["address"]
+        address = parse_json(text)["address"]
     except (ValueError, KeyError, TypeError):
         address = None
     if not isinstance(address, str) or "://" not in address:

@@ -16,10 +16,12 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import dask.config
 import dask.utils
-import yaml
 
 from dask_rac.base.defaults import setting
 from dask_rac.base.errors import InputError, ResourceError
+from dask_rac.base.secrets import masked
+from dask_rac.base.text import quoted
+from dask_rac.files.documents import compose, read_document, value_of
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -45,24 +47,21 @@ def file_at(base: str, path: str) -> Path:
     return Path(base) / Path(path).expanduser()
 
 
-def text_of(spec: str, path: Path) -> str:
-    """Read a text file."""
+def text_of(spec: str, path: Path, what: str) -> str:
+    """Read a text file of moderate size; `what` it is to be."""
     try:
-        return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is not text"
-        raise InputError(f"scheduler {spec!r}: cannot read {path}: {reason}") from None
+        return read_document(path, what)
+    except InputError as error:
+        raise InputError(f"scheduler {quoted(spec)}: {error}") from None
 
 
 def mapping_of(spec: str, path: Path) -> dict[str, Any]:
     """Read a mapping from a YAML file."""
+    node = compose(text_of(spec, path, "the spec of a cluster"), f"scheduler {quoted(spec)}: {path}")
     try:
-        content = yaml.safe_load(text_of(spec, path))
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        where = f", line {mark.line + 1}" if mark else ""
-        problem = getattr(error, "problem", None) or "cannot be parsed"
-        raise InputError(f"scheduler {spec!r}: {path}{where} is not YAML: {problem}") from None
+        content = None if node is None else value_of(node)
+    except ValueError as error:
+        raise InputError(f"scheduler {quoted(spec)}: {path}: {error}") from None
     if not isinstance(content, dict) or not all(isinstance(key, str) for key in content):
         raise InputError(f"scheduler {spec!r}: {path} is not a mapping of names to values")
     return content
@@ -98,7 +97,7 @@ def brief(error: BaseException, secret: str | None = None) -> str:
     """Return an error as one line, with the secret removed."""
     first = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
     text = f"{type(error).__name__}: {first}" if first else type(error).__name__
-    return text.replace(secret, "…") if secret else text
+    return masked(text.replace(secret, "…") if secret else text)
 
 
 class Loop:

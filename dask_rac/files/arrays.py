@@ -24,6 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dask_rac.base.errors import DamagedStoreError
+from dask_rac.base.records import parse_json
 from dask_rac.files.folder import FileRecord, Folder
 
 CHUNK = 65_536  # items per inner chunk; ranges are rounded to this when read
@@ -101,7 +102,7 @@ def check_group(folder: Folder, name: str) -> None:
     layouts = _group_layouts(folder, name)
     try:
         data = folder.read(f"{name}/zarr.json")
-    except (FileNotFoundError, NotADirectoryError):
+    except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
         data = b""
     if data != (_consolidated(layouts) if layouts else json.dumps(_GROUP).encode()):
         raise DamagedStoreError(f"{folder.at(name)}/zarr.json is damaged or missing")
@@ -206,7 +207,7 @@ def _read_whole(folder: Folder, name: str, layout: ArrayLayout, first: int, view
                     size = _fill(parts, os.pread(file.fileno(), len(views) * layout.stride, offset))
         else:
             size = _fill(parts, folder.read(f"{name}/0", offset, offset + len(views) * layout.stride))
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
         raise DamagedStoreError(f"{path} is missing") from None
     if size != len(views) * layout.stride:
         raise DamagedStoreError(f"{path} is cut short")
@@ -285,9 +286,9 @@ def _kept_layouts(url: str, group: str) -> Mapping[str, ArrayLayout]:
 def _group_layouts(folder: Folder, group: str) -> Mapping[str, ArrayLayout]:
     """Return the layouts in the metadata of a group; empty if it holds none."""
     try:
-        arrays = json.loads(folder.read(f"{group}/zarr.json"))["consolidated_metadata"]["metadata"]
+        arrays = parse_json(folder.read(f"{group}/zarr.json"))["consolidated_metadata"]["metadata"]
         return {key: _parsed(json.dumps(metadata).encode()) for key, metadata in arrays.items()}
-    except (FileNotFoundError, NotADirectoryError, *_UNREADABLE):
+    except (FileNotFoundError, NotADirectoryError, IsADirectoryError, *_UNREADABLE):
         return {}
 
 
@@ -296,7 +297,7 @@ def _layout(folder: Folder, name: str) -> ArrayLayout:
     group, _, key = name.rpartition("/")
     try:
         return _parsed(folder.read(f"{name}/zarr.json"))
-    except (FileNotFoundError, NotADirectoryError):
+    except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
         layout = _group_layouts(folder, group).get(key)
     except _UNREADABLE:
         raise DamagedStoreError(f"{folder.at(name)}/zarr.json is damaged") from None
@@ -307,7 +308,7 @@ def _layout(folder: Folder, name: str) -> ArrayLayout:
 
 def _parsed(data: bytes) -> ArrayLayout:
     """Return the layout that the metadata of an array states."""
-    metadata = json.loads(data)
+    metadata = parse_json(data)
     chunk = metadata["codecs"][0]["configuration"]["chunk_shape"][0]
     layout = ArrayLayout(int(metadata["shape"][0]), int(chunk), np.dtype(metadata["data_type"]))
     if _metadata(layout) != data:  # nothing else is ever written

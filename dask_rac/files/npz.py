@@ -5,20 +5,22 @@ A file appears whole or not at all, and has checksums: it is numpy's own .npz.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from io import BytesIO
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, TypeVar
 from zipfile import BadZipFile
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dask_rac.base.errors import DamagedStoreError
+from dask_rac.base.records import parse_json
 from dask_rac.files.folder import Folder
 
 ENDING = ".npz"
+
+T = TypeVar("T")
 
 
 def write_bundle(folder: Folder, name: str, arrays: Mapping[str, NDArray[Any]]) -> None:
@@ -38,11 +40,10 @@ def read_bundle(folder: Folder, name: str, *wanted: str) -> dict[str, NDArray[An
         return {key: arrays[key] for key in wanted or arrays.files}
 
 
-def read_json(folder: Folder, name: str) -> dict[str, Any]:
-    """Read a small JSON file."""
+def read_json(folder: Folder, name: str, decode: Callable[[Any], T]) -> T:
+    """Read a small JSON file; `decode` makes something of it, or raises if it is not what was written."""
     with _sound(folder, name):
-        fields: dict[str, Any] = json.loads(folder.read(name))
-        return fields
+        return decode(parse_json(folder.read(name)))
 
 
 def _opened(folder: Folder, name: str) -> BinaryIO:
@@ -55,7 +56,7 @@ def _sound(folder: Folder, name: str) -> Iterator[None]:
     """Explain what to do about a file that cannot be read."""
     try:
         yield
-    except (OSError, EOFError, ValueError, KeyError, BadZipFile) as error:
+    except (OSError, EOFError, ValueError, TypeError, KeyError, BadZipFile) as error:
         raise DamagedStoreError(
             f"{folder.at(name)} is damaged or missing ({error}): delete it and start again, which writes it again"
         ) from error

@@ -14,7 +14,7 @@ from __future__ import annotations
 import os
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from os import PathLike, fspath
 from pathlib import Path
 
@@ -33,6 +33,7 @@ from dask_rac.files.flushing import flush_folder, flush_tree, make_folders
 from dask_rac.files.folder import Folder
 from dask_rac.files.full import explain_full
 from dask_rac.files.links import refuse_links
+from dask_rac.files.trouble import is_trouble
 from dask_rac.files.urls import explained
 
 
@@ -101,8 +102,9 @@ def written_whole(target: Folder, several: bool = True) -> Iterator[Folder]:
             if several:
                 os.makedirs(new.path)
     try:
-        yield new
-        _flush(target, new)
+        with writable(target.url, "folder" if several else "path"):
+            yield new
+            _flush(target, new)
         if target.local and not several:
             refuse_taken(target.url)
     except BaseException:
@@ -129,8 +131,9 @@ def continued(
     with writable(target.url, "folder"):
         fresh = (_continue_local if target.local else _continue_remote)(target, new, mark)
     try:
-        yield new
-        _flush(target, new)
+        with writable(target.url, "folder"):
+            yield new
+            _flush(target, new)
     except BaseException as error:
         if fresh and not keep(error):
             new.remove("")
@@ -259,7 +262,10 @@ def new_output(path: str | PathLike[str], several: bool = False) -> Iterator[Fol
 def writable(path: str | PathLike[str], what: str = "path") -> Iterator[None]:
     """Explain what to do if an output cannot be written in the block."""
     try:
-        with explain_full(fspath(path)), explained(Folder(path).url, InputError):
+        far = Folder(path)
+        with explain_full(fspath(path)), nullcontext() if far.local else explained(far.url, InputError):
             yield
     except OSError as error:
+        if not is_trouble(error):
+            raise
         raise InputError(f"{fspath(path)} cannot be written: {error}; give a {what} that can be created") from error

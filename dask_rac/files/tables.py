@@ -68,7 +68,7 @@ def _sound(folder: Folder, record: TableRecord) -> bytes:
     """Return the bytes of a table; raise unless they are what was written."""
     try:
         data = folder.read(record.name)
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
         raise DamagedStoreError(f"{folder.at(record.name)} is missing") from None
     if sha256(data).hexdigest() != record.digest:
         raise DamagedStoreError(
@@ -80,7 +80,13 @@ def _sound(folder: Folder, record: TableRecord) -> bytes:
 
 def read_merges(folder: Folder, record: TableRecord) -> Mapping[str, NDArray[Any]]:
     """Return the columns of a file of merges; raise unless it is what was written."""
-    # Arrow's threads sometimes abort a program that exits soon after they have started.
-    file = pq.ParquetFile(pa.BufferReader(_sound(folder, record)), pre_buffer=False)
-    table = file.read(use_threads=False)
-    return {name: table.column(name).to_numpy() for name in MERGE_COLUMNS}
+    data = _sound(folder, record)
+    try:
+        # Arrow's threads sometimes abort a program that exits soon after they have started.
+        table = pq.ParquetFile(pa.BufferReader(data), pre_buffer=False).read(use_threads=False)
+        columns = {name: table.column(name).to_numpy() for name in MERGE_COLUMNS}
+    except (pa.ArrowException, OSError, KeyError, ValueError) as error:
+        raise DamagedStoreError(f"{folder.at(record.name)} cannot be read: {error}") from error
+    if len(table) != record.rows or any(columns[n].dtype != t for n, t in zip(MERGE_COLUMNS, MERGE_TYPES, strict=True)):
+        raise DamagedStoreError(f"{folder.at(record.name)} does not hold the {record.rows:,} merges that were written")
+    return columns

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,7 +12,10 @@ import fsspec
 from fsspec.implementations.local import LocalFileSystem
 
 from dask_rac.base.errors import InputError, StoreError
+from dask_rac.base.secrets import LOCAL, masked, masked_url
+from dask_rac.base.text import quoted
 from dask_rac.files.full import is_disk_full
+from dask_rac.files.trouble import is_trouble, trouble_text
 
 PACKAGES = {
     "s3": ("s3fs", "'dask-rac[s3]'"),
@@ -34,27 +38,15 @@ LIBRARIES = frozenset(
     {"adlfs", "aiobotocore", "aiohttp", "azure", "botocore", "gcsfs", "google", "requests", "urllib3"}
 )
 
-_LOGIN = re.compile(
-    r"(?<=://)(?:[^/:@?#]*:(?!\d{1,5}(?:[/?#]|$))[^@\s]*@|(?<=http://)[^/@\s]+@|(?<=https://)[^/@\s]+@)"
-)
-_PARAMETER = re.compile(
-    r"([?&;](?:[\w.-]*(?:signature|token|secret|passw|credential|accesskey|access_key|apikey|api_key)[\w.-]*"
-    r"|sig|pwd|key|auth)=)[^&;#\s]*",
-    re.IGNORECASE,
-)
-
-
-def masked(text: str) -> str:
-    """Return a text in which the secrets of URLs are replaced by `***`."""
-    return _PARAMETER.sub(r"\1***", _LOGIN.sub("***@", text)) if "://" in text else text
-
 
 def locate(url: str) -> tuple[Any, str]:
     """Return the file system of a URL, one per process, and the path on it."""
-    if masked(url) != url:
+    if "\0" in url:
+        raise InputError(f"{quoted(url)} contains a NUL character, which no path may: remove it")
+    if (shown := masked_url(url)) != url:
         raise InputError(
-            f"{masked(url)} contains credentials, which would be saved with the run: remove them, and put them into "
-            f"{ELSEWHERE}"
+            f"{shown} contains credentials, or a query or fragment that may be one, which would be saved with "
+            f"the run: remove it (only s3://...?versionId= may stay), and put credentials into {ELSEWHERE}"
         )
     protocol = url.partition("://")[0] if "://" in url else ""
     # Other processes write there as well, so a cached listing would be wrong.
@@ -65,9 +57,29 @@ def locate(url: str) -> tuple[Any, str]:
         module, package = PACKAGES.get(protocol, ("", ""))
         remedy = f"{module} is not installed, pip install {package}" if module else str(error)
         raise InputError(f"{url} cannot be opened: {remedy}") from None
-    except ValueError as error:
-        raise InputError(f"{url} cannot be opened: {error}") from error
+    except (ValueError, TypeError) as error:
+        raise InputError(f"{quoted(url)} cannot be opened: {error}") from error
     return filesystem, path
+
+
+def full_name(name: str) -> str:
+    """Return a URL as it is, and a path as it is found from any working directory."""
+    return name if "://" in name else os.path.abspath(name)
+
+
+def servers(url: str) -> frozenset[str]:
+    """Return what opening a URL would contact or load, such as `s3://bucket`; nothing for a file of this machine."""
+    if "://" not in url and "::" not in url:
+        return frozenset()
+    return frozenset(server for link in url.split("::") if (server := _server(link)))
+
+
+def _server(link: str) -> str:
+    """Return the server of one URL of a chain, or the file system that a chain names alone."""
+    scheme, between, rest = link.partition("://")
+    if not between:
+        return "" if re.search("[^a-z0-9]", link) else link
+    return "" if scheme in LOCAL else f"{scheme}://{rest.partition('/')[0]}"
 
 
 def is_local(filesystem: Any) -> bool:
@@ -77,15 +89,19 @@ def is_local(filesystem: Any) -> bool:
 
 @contextmanager
 def explained(url: str, kind: type[Exception] = StoreError) -> Iterator[None]:
-    """Turn an error of an object store, or a failure to reach it, into an error that states what to do.
+    """Turn an error of a disk or an object store, or a failure to reach it, into an error that states what to do.
 
     Errors about files that are missing or exist already pass through unchanged; so does a full disk.
     """
     try:
         yield
     except Exception as error:
-        if "://" not in url or not _is_answer(error):
+        if not _is_answer(error):
             raise
+        if "://" not in url:
+            if not isinstance(error, OSError) or not is_trouble(error):
+                raise
+            raise kind(trouble_text(url, error)) from error
         raise kind(_diagnosis(url, error)) from None
 
 

@@ -24,11 +24,13 @@ from typing import Any, NamedTuple
 import yaml
 
 from dask_rac.base.errors import InputError
-from dask_rac.files.urls import locate
+from dask_rac.base.text import LONGEST, listed, quoted
+from dask_rac.files.documents import compose, read_document, value_of
 from dask_rac.recipes.kinds import KINDS
 from dask_rac.recipes.schema import STEPS, TOP, Key
 
-NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}")
+MOST_FAULTS = 20
 
 
 @dataclass(frozen=True)
@@ -65,7 +67,7 @@ class Recipe:
             if step.name == name:
                 return step
         names = [step.name for step in self.steps]
-        raise InputError(f"{self.path} has no step {name!r}{_nearest(name, names)}; it has {', '.join(names)}")
+        raise InputError(f"{self.path} has no step {quoted(name)}{_nearest(name, names)}; it has {listed(names)}")
 
 
 class _Value(NamedTuple):
@@ -83,8 +85,10 @@ class _Reader:
     faults: list[str] = field(default_factory=list)
 
     def fault(self, line: int, text: str) -> None:
-        """Record an error; values from the command line have line 0."""
+        """Record an error; values from the command line have line 0. After a few, the rest are left out."""
         self.faults.append(f"{self.path}, line {line}: {text}" if line else f"--set: {text}")
+        if len(self.faults) == MOST_FAULTS:
+            self.raise_faults()
 
     def raise_faults(self) -> None:
         """Raise if there are any."""
@@ -100,9 +104,12 @@ class _Reader:
         entries: dict[str, tuple[yaml.Node, int]] = {}
         for key, value in node.value:
             line = key.start_mark.line + 1
-            if str(key.value) in entries:
-                self.fault(line, f"{what} has the key {key.value!r} twice")
-            entries[str(key.value)] = value, line
+            if not isinstance(key, yaml.ScalarNode):
+                self.fault(line, f"the keys of {what} must be text")
+                continue
+            if key.value in entries:
+                self.fault(line, f"{what} has the key {quoted(key.value)} twice")
+            entries[key.value] = value, line
         return entries
 
     def checked(self, values: Mapping[str, _Value], known: Mapping[str, Key], what: str) -> dict[str, Any]:
@@ -110,12 +117,12 @@ class _Reader:
         result = {name: key.default for name, key in known.items()}
         for name, (value, line) in values.items():
             if name not in known:
-                self.fault(line, f"{what} has no key {name!r}{_nearest(name, known)}; it has {', '.join(known)}")
+                self.fault(line, f"{what} has no key {quoted(name)}{_nearest(name, known)}; it has {', '.join(known)}")
             elif value is not None:
                 try:
                     result[name] = known[name].check(value)
                 except ValueError as error:
-                    self.fault(line, f"{name} of {what} must be {error}, not {value!r}")
+                    self.fault(line, f"{name} of {what} must be {error}, not {quoted(value)}")
         return result
 
 
@@ -123,16 +130,16 @@ def load_recipe(path: str | PathLike[str], changes: Iterable[str] = ()) -> Recip
     """Read a recipe, apply changes (`key=value`), and check all of it."""
     name = fspath(path)
     reader = _Reader(name)
-    top = reader.mapping(_compose(name), "a recipe")
-    values = {key: _Value(_construct(node), line) for key, (node, line) in top.items() if key != "steps"}
+    top = reader.mapping(compose(read_document(name, "a recipe"), name), "a recipe")
+    values = {key: _Value(_value(reader, node), line) for key, (node, line) in top.items() if key != "steps"}
     steps: dict[str, dict[str, _Value]] = {}
     lines: dict[str, int] = {}
     if "steps" not in top:
         reader.fault(1, "a recipe needs steps")
     else:
         for step, (node, line) in reader.mapping(top["steps"][0], "steps").items():
-            inner = {} if _construct(node) is None else reader.mapping(node, f"step {step!r}")
-            steps[step] = {key: _Value(_construct(value), at) for key, (value, at) in inner.items()}
+            inner = {} if _is_null(node) else reader.mapping(node, f"step {quoted(step)}")
+            steps[step] = {key: _Value(_value(reader, value), at) for key, (value, at) in inner.items()}
             lines[step] = line
     for change in changes:
         _change(reader, change, values, steps)
@@ -143,37 +150,18 @@ def load_recipe(path: str | PathLike[str], changes: Iterable[str] = ()) -> Recip
     return Recipe(name, base, head["scheduler"], head["require-tls"], checked)
 
 
-def _compose(name: str) -> yaml.Node | None:
-    """Parse the YAML of a file."""
-    filesystem, path = locate(name)
+def _value(reader: _Reader, node: yaml.Node) -> Any:
+    """Return the value of a node."""
     try:
-        text = filesystem.cat_file(path).decode()
-    except FileNotFoundError:
-        raise InputError(f"{name} does not exist: pass the path of a recipe") from None
-    except IsADirectoryError:
-        raise InputError(f"{name} is a folder: pass the path of a recipe") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{name} cannot be read: {error}") from error
-    try:
-        node: yaml.Node | None = yaml.compose(text, Loader=yaml.SafeLoader)
-    except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        line = f", line {mark.line + 1}" if mark else ""
-        raise InputError(f"{name}{line}: invalid YAML: {error.problem or error.context}") from None
-    except yaml.YAMLError as error:
-        raise InputError(f"{name}: invalid YAML: {' '.join(str(error).split())}") from None
-    return node
+        return value_of(node)
+    except ValueError as error:
+        reader.fault(node.start_mark.line + 1, str(error))
+        return None
 
 
-def _construct(node: yaml.Node) -> Any:
-    """Return the value of a node; tags that the safe loader rejects stay text."""
-    loader = yaml.SafeLoader("")
-    try:
-        return loader.construct_object(node, deep=True)
-    except yaml.YAMLError:
-        return str(node.value)
-    finally:
-        loader.dispose()
+def _is_null(node: yaml.Node) -> bool:
+    """Whether a node is empty or `null`."""
+    return isinstance(node, yaml.ScalarNode) and value_of(node) is None
 
 
 def _change(reader: _Reader, change: str, values: dict[str, _Value], steps: dict[str, dict[str, _Value]]) -> None:
@@ -181,16 +169,18 @@ def _change(reader: _Reader, change: str, values: dict[str, _Value], steps: dict
     key, equals, text = change.partition("=")
     parts = key.strip().removeprefix("steps.").split(".")
     if not equals or not all(parts) or len(parts) > 2:
-        reader.fault(0, f"{change!r} is not key=value, such as folder=there or cluster.memory=2GB")
+        reader.fault(0, f"{quoted(change)} is not key=value, such as folder=there or cluster.memory=2GB")
         return
     try:
-        value = yaml.safe_load(text)
-    except yaml.YAMLError:
+        node = compose(text, "--set")
+        value = None if node is None else value_of(node)
+    except ValueError:
         value = text
     if len(parts) == 1:
         values[parts[0]] = _Value(value, 0)
     elif parts[0] not in steps:
-        reader.fault(0, f"there is no step {parts[0]!r}{_nearest(parts[0], steps)}; the steps are {', '.join(steps)}")
+        there = f"{_nearest(parts[0], steps)}; the steps are {listed(steps)}"
+        reader.fault(0, f"there is no step {quoted(parts[0])}{there}")
     else:
         steps[parts[0]][parts[1]] = _Value(value, 0)
 
@@ -201,31 +191,35 @@ def _steps(
     """Return the steps in order, each with its input."""
     checked: list[RecipeStep] = []
     outputs: dict[str, str] = {}
+    makers: dict[str | None, Mapping[str, Any]] = {}
     for name, values in steps.items():
         line = lines[name]
         if not NAME.fullmatch(name):
-            reader.fault(line, f"{name!r} is not a valid step name: use letters, digits, - and _")
+            reader.fault(line, f"{quoted(name)} is not a valid step name: use up to 100 letters, digits, - and _")
         do = values.pop("do", _Value(name, line))
         if not isinstance(do.value, str) or do.value not in STEPS:
             also = "; a step with another name needs `do:`" if do.value == name else ""
-            kinds = f"{_nearest(str(do.value), STEPS)}; the kinds of steps are {', '.join(STEPS)}{also}"
-            reader.fault(do.line, f"step {name!r}: there is no kind of step {do.value!r}{kinds}")
+            kinds = f"{_nearest(quoted(do.value)[1:-1], STEPS)}; the kinds of steps are {', '.join(STEPS)}{also}"
+            reader.fault(do.line, f"step {quoted(name)}: there is no kind of step {quoted(do.value)}{kinds}")
             continue
         known = STEPS[do.value]
-        given = reader.checked(values, known, f"step {name!r}")
+        given = reader.checked(values, known, f"step {quoted(name)}")
         for key, rule in known.items():
             if rule.required and given[key] is None:
-                reader.fault(line, f"step {name!r} needs {key}:")
+                reader.fault(line, f"step {quoted(name)} needs {key}:")
         try:
             KINDS[do.value].complete(given)
         except ValueError as error:
-            reader.fault(line, f"step {name!r} needs {error}")
+            reader.fault(line, f"step {quoted(name)} needs {error}")
         parent = _fill_paths(reader, RecipeStep(name, do.value, given, None, line), base, outputs, checked)
+        _inherit(do.value, given, makers.get(parent))
         taken = outputs.get(given.get("output") or "")
         if taken:
-            reader.fault(line, f"steps {taken!r} and {name!r} have the same output, {given['output']}: change one")
+            both = f"steps {quoted(taken)} and {quoted(name)}"
+            reader.fault(line, f"{both} have the same output, {given['output']}: change one")
         if given.get("output"):
             outputs[given["output"]] = name
+        makers[name] = given
         checked.append(RecipeStep(name, do.value, given, parent, line))
     if not steps and not reader.faults:
         reader.fault(1, "a recipe needs steps")
@@ -255,6 +249,13 @@ def _fill_paths(
     return None
 
 
+def _inherit(do: str, given: dict[str, Any], maker: Mapping[str, Any] | None) -> None:
+    """Fill in keys that the step that makes the input has as well."""
+    for key in KINDS[do].inherits:
+        if given[key] is None and maker is not None:
+            given[key] = maker.get(key)
+
+
 def joined(folder: str, path: str) -> str:
     """Return a path inside a folder, unless it is a URL or absolute already."""
     return path if "://" in path or os.path.isabs(path) else f"{folder.rstrip('/')}/{path}"
@@ -262,5 +263,5 @@ def joined(folder: str, path: str) -> str:
 
 def _nearest(name: str, known: Iterable[str]) -> str:
     """Return the known name that was probably meant, as a question."""
-    close = difflib.get_close_matches(name, list(known), 1, 0.6)
-    return f": did you mean {close[0]!r}?" if close else ""
+    close = difflib.get_close_matches(name[:LONGEST], list(known), 1, 0.6)
+    return f": did you mean {quoted(close[0])}?" if close else ""

@@ -10,6 +10,7 @@ from typing import Any
 
 from dask_rac.base.errors import InputError
 from dask_rac.base.names import BEFORE, is_temporary, step_record_name
+from dask_rac.base.records import decoded, parse_json
 from dask_rac.files.folder import Folder
 from dask_rac.files.output import replace_file
 from dask_rac.recipes.made import Made
@@ -50,10 +51,10 @@ class Records:
         """Return the record of a step, None if it has not started."""
         name = step_record_name(step.name)
         try:
-            return _decoded(json.loads(self.folder.read(name)))
+            return _decoded(parse_json(self.folder.read(name)))
         except (FileNotFoundError, NotADirectoryError):
             return None
-        except (ValueError, TypeError, AttributeError):
+        except (ValueError, TypeError, AttributeError, IsADirectoryError):
             raise InputError(
                 f"{self.folder.at(name)} cannot be read: delete it and the step's output to run the step again"
             ) from None
@@ -83,7 +84,7 @@ def _decoded(fields: dict[str, Any]) -> Record:
     made = {
         str(name): (int(size), str(time), str(digest)) for name, (size, time, digest) in fields.pop("made", {}).items()
     }
-    record = Record(**fields, made=made)
+    record = decoded(Record, fields | {"made": made})
     output = record.given.get("output")
     if record.aside is not None and not is_temporary(record.aside, str(output), BEFORE):
         raise ValueError("the old output is not beside the new one")

@@ -22,6 +22,7 @@ from typing import Any, Literal
 from dask_rac.base.defaults import setting
 from dask_rac.base.errors import InputError, StoreError
 from dask_rac.base.names import BEFORE, HEADER, STEPS, temporary_name
+from dask_rac.base.text import quoted
 from dask_rac.deploy import check_spec, connected
 from dask_rac.deploy.deployment import Notify
 from dask_rac.files.flushing import make_folders, move
@@ -240,7 +241,7 @@ class Runner:
         """Describe how a step has changed since it was done."""
         now = {name: step.given[name] for name, key in KEYS[step.do].items() if key.result}
         changed = [
-            f"{name} was {record.given.get(name)!r}, is now {value!r}"
+            f"{name} was {quoted(record.given.get(name))}, is now {quoted(value)}"
             for name, value in now.items()
             if name != "output" and record.given.get(name) != value
         ] or ["its input has changed"]

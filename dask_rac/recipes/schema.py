@@ -11,6 +11,9 @@ Check = Callable[[Any], Any]
 """Returns a value in its final form; raises ValueError saying what it should be."""
 
 
+LONGEST = 4_096  # characters, as for a path
+
+
 class Key(NamedTuple):
     """A key of a step."""
 
@@ -24,6 +27,8 @@ class Key(NamedTuple):
 def _text(value: Any) -> str:
     if not isinstance(value, str) or not value:
         raise ValueError("text")
+    if len(value) > LONGEST or "\0" in value:
+        raise ValueError(f"text of at most {LONGEST:,} characters, without NUL")
     return value
 
 
@@ -39,23 +44,24 @@ def _number(value: Any) -> float:
         if isinstance(value, bool):
             raise ValueError
         return float(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise ValueError("a number") from None
 
 
 def whole(value: Any) -> int:
     """Return a whole number, also from text: 1_000_000 or 1e6."""
-    if isinstance(value, int) and not isinstance(value, bool):
-        return value
     try:
-        if isinstance(value, str) and "e" not in value.lower():
-            return int(value)
-        number = _number(value)
-        if number != int(number):
-            raise ValueError
-        return int(number)
+        if isinstance(value, int | str) and not isinstance(value, bool) and "e" not in str(value).lower():
+            number = int(value)
+        else:
+            number = int(_number(value))
+            if number != _number(value):
+                raise ValueError
     except (ValueError, OverflowError):
         raise ValueError("a whole number") from None
+    if abs(number) >= 2**63:
+        raise ValueError("a whole number of at most 63 bits")
+    return number
 
 
 def _number_or_word(value: Any) -> float | str:
@@ -68,7 +74,7 @@ def _number_or_word(value: Any) -> float | str:
 def _size(value: Any) -> str | int:
     if isinstance(value, bool) or not isinstance(value, int | str):
         raise ValueError("an amount of memory, such as 6GB")
-    return value
+    return _text(value) if isinstance(value, str) else whole(value)
 
 
 def _one_or_list(check: Check) -> Check:
@@ -145,7 +151,7 @@ STEPS: dict[str, dict[str, Key]] = {
         "output": Key(_text, "run"),
         **PLACE,
     },
-    "verify": {"run": Key(_text), **PLACE},
+    "verify": {"run": Key(_text), "edges": Key(_text, result=False), **PLACE},
     "cut": {
         "run": Key(_text),
         "height": Key(_one_or_list(_number)),

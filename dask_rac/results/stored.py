@@ -55,8 +55,9 @@ class StoredClustering(Clustering):
         One row per step: its shards, the seconds its tasks spent on each phase, and the bytes they moved.
     """
 
-    def __init__(self, run: Journal, report: Listener) -> None:
+    def __init__(self, run: Journal, report: Listener, trusted: bool = False) -> None:
         self._run, self._report = run, report
+        self._trusted = trusted  # the user has named the edges of the run, or said that the store is right about them
         self.n_nodes = run.facts.nodes
         self._loops = run.facts.loops
         self.store = run.folder.url
@@ -133,7 +134,7 @@ class StoredClustering(Clustering):
                 f"dask_rac.resume({self.store!r})"
             )
 
-    def verify(self, edges: Any = None, *, client: Any = None) -> AuditReport:
+    def verify(self, edges: Any = None, *, client: Any = None, trust_source: bool = False) -> AuditReport:
         """Recompute every height from the edges, in one pass over them; see `Clustering.verify`.
 
         Parameters
@@ -142,13 +143,22 @@ class StoredClustering(Clustering):
             As for `Clustering.verify`. By default the edges of the run, if they were on disk.
         client : distributed.Client, optional
             Where to run. By default the current client, otherwise the threads of this process.
+        trust_source : bool
+            Whether the edges that the store names may be opened even if they are at another server or in another
+            bucket than the store. Not needed for a result of `cluster` in this process.
 
         Returns
         -------
         AuditReport
+
+        Raises
+        ------
+        StoreError
+            If the edges would have to be opened at another server, and `trust_source` does not allow it.
         """
         self._require_finished()
-        return Verification(self._run, choose_scheduler(client), self._report).run(edges)
+        trusted = self._trusted or trust_source
+        return Verification(self._run, choose_scheduler(client), self._report, trusted=trusted).run(edges)
 
     def facts(self) -> dict[str, str]:
         """Return a short description, as text by name."""

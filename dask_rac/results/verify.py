@@ -28,7 +28,7 @@ from dask_rac.files.links import refuse_links
 from dask_rac.results.audit import TALLY_BYTES, Audit, AuditCosts, AuditReport
 from dask_rac.results.audit_tasks import AuditJob, Tallied, add_piece, audit_bytes, stored_tally, tally_part
 from dask_rac.results.clustering import audit_graph, checked_report
-from dask_rac.store.header import check_source
+from dask_rac.store.header import check_source, check_trusted
 from dask_rac.store.journal import Journal
 from dask_rac.store.manifest import Facts
 from dask_rac.tasks.budget import Budget
@@ -47,6 +47,8 @@ class Verification:
     report: Listener
     limits: Limits = field(default_factory=Limits)
     costs: AuditCosts = field(default_factory=AuditCosts)
+    trusted: bool = False
+    """Whether the edges that the store names may be opened wherever they are."""
 
     @property
     def _facts(self) -> Facts:
@@ -78,6 +80,8 @@ class Verification:
         header = self.journal.header
         if header.source is None:
             raise InputError("the edges of this run were not on disk: give them again with verify(edges)")
+        if not self.trusted:
+            check_trusted(self._folder, header.source, ", or give the edges with verify(edges)")
         source = open_edges(header.source)
         check_source(header, source)
         return source

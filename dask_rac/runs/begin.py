@@ -25,6 +25,7 @@ from dask_rac.files.durable import make_folder
 from dask_rac.files.folder import Folder
 from dask_rac.files.full import disk_full_text, is_disk_full
 from dask_rac.files.tables import write_frame
+from dask_rac.files.urls import full_name
 from dask_rac.runs.loop import StoredRun
 from dask_rac.runs.options import RunOptions, check_options
 from dask_rac.store.advice import not_writable_text, refuse_taken_store, resumable, taken_text
@@ -98,8 +99,9 @@ def _header(given: Any, settings: Settings, options: RunOptions) -> Header:
     shards = None if options.shards is None else int(options.shards)
     if not isinstance(given, EdgeSource):
         return Header(settings, None, "", "float64", n_nodes, shards, versions())
-    name = given.name if "://" in given.name else os.path.abspath(given.name)
-    return Header(settings, name, given.fingerprint, _weights(given, settings), n_nodes, shards, versions())
+    return Header(
+        settings, full_name(given.name), given.fingerprint, _weights(given, settings), n_nodes, shards, versions()
+    )
 
 
 def _weights(source: EdgeSource, settings: Settings) -> str:

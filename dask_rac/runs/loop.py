@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from time import monotonic, perf_counter
 from typing import Any
 
-from dask_rac.base.errors import DamagedStoreError, ResourceError, StoppedError, StoreInUseError
+from dask_rac.base.errors import DamagedStoreError, ResourceError, StoppedError, StoreError, StoreInUseError
 from dask_rac.base.events import Event, Listener, RoundRecord
 from dask_rac.base.names import MANIFESTS, MERGES, ROUNDS, TREE
 from dask_rac.edges.source import EdgeSource
@@ -21,6 +21,7 @@ from dask_rac.engines.contract import Limits, Step, Work
 from dask_rac.files.durable import flush
 from dask_rac.files.folder import Folder
 from dask_rac.files.full import disk_full_text, is_disk_full
+from dask_rac.files.trouble import is_trouble, trouble_text
 from dask_rac.store import manifest as manifests
 from dask_rac.store.cleanup import clean_store
 from dask_rac.store.header import Header
@@ -184,13 +185,15 @@ class StoredRun:
 
     @contextmanager
     def explained(self) -> Iterator[None]:
-        """Explain what to do about a full disk, or about another run in the same store."""
+        """Explain what to do about a full or failing disk, or about another run in the same store."""
         try:
             yield
         except (OSError, DamagedStoreError) as error:
             if manifests.count_manifests(self.store) > len(self.chain):
                 raise self._overtaken() from error
             if not is_disk_full(error):
+                if isinstance(error, OSError) and is_trouble(error):
+                    raise StoreError(trouble_text(self.store.url, error)) from error
                 raise
             self.clean_attempt()
             remedy = f"make room, then resume with dask_rac.resume({self.store.url!r})"

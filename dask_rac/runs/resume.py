@@ -18,14 +18,16 @@ from dask_rac.runs.loop import StoredRun
 from dask_rac.runs.options import PlanOptions
 from dask_rac.store.advice import resumable
 from dask_rac.store.cleanup import clean_store, newest_sound
-from dask_rac.store.header import Header, check_source, read_header
+from dask_rac.store.header import check_source, check_trusted, is_elsewhere, read_header
 from dask_rac.store.journal import Journal
 from dask_rac.store.manifest import count_manifests, read_chain
 from dask_rac.tasks.client import choose_scheduler
 
 
-def resume_run(path: str | PathLike[str], options: PlanOptions, report: Listener) -> Journal:
-    """Finish the run in a store."""
+def resume_run(
+    path: str | PathLike[str], options: PlanOptions, report: Listener, trust_source: bool = False
+) -> Journal:
+    """Finish the run in a store; `trust_source` allows to contact another server, if the store names one."""
     store = Folder(path)
     refuse_links(store, STORE_NAMES)
     header = read_header(store)
@@ -37,7 +39,7 @@ def resume_run(path: str | PathLike[str], options: PlanOptions, report: Listener
         with store.locked() as held, resumable(store):
             budget = scheduler.budget(options.memory)
             run = StoredRun(store, header, scheduler, budget, report, options.limits, exclusive=held)
-            _continue(run)
+            _continue(run, trust_source)
             chain = run.chain
     else:
         with suppress(StoreError), store.locked() as held:  # the disk may be read-only
@@ -48,13 +50,13 @@ def resume_run(path: str | PathLike[str], options: PlanOptions, report: Listener
     return journal
 
 
-def _continue(run: StoredRun) -> None:
+def _continue(run: StoredRun, trust_source: bool) -> None:
     """Run to the end from the newest intact step."""
     store, header = run.store, run.header
     run.adopt(newest_sound(store, edges=header.source is not None))
     source = None
     if header.source is not None and (not run.chain or run.chain[-1].state is not None):
-        source = _input_again(header, needed=not run.chain)
+        source = _input_again(run, trust_source)
     if not run.chain and source is None:
         raise StoreError(
             f"{store.url} was stopped before its edges were read, and they were not on disk: start a new run in "
@@ -67,9 +69,14 @@ def _continue(run: StoredRun) -> None:
     run_to_end(run, source)
 
 
-def _input_again(header: Header, needed: bool) -> EdgeSource | None:
+def _input_again(run: StoredRun, trust_source: bool) -> EdgeSource | None:
     """Open the edges of a resumed run, which must be unchanged, but may be gone once they have been read."""
+    header, needed = run.header, not run.chain
     assert header.source is not None
+    if not trust_source and is_elsewhere(run.store, header.source):
+        if needed:
+            check_trusted(run.store, header.source)
+        return None
     try:
         source = open_edges(header.source)
     except InputError:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import uuid
 from dataclasses import asdict, dataclass
 from hashlib import sha256
@@ -10,9 +11,12 @@ from typing import Any
 
 from dask_rac.base.errors import DamagedStoreError, InputError, StoreError
 from dask_rac.base.names import HEADER
-from dask_rac.base.settings import Settings
+from dask_rac.base.records import decoded, parse_json
+from dask_rac.base.settings import Settings, checked_settings
+from dask_rac.base.text import quoted
 from dask_rac.edges.source import EdgeSource
 from dask_rac.files.folder import Folder
+from dask_rac.files.urls import servers
 
 FORMAT = 1
 
@@ -59,29 +63,58 @@ def read_header(folder: Folder) -> Header:
     """Read the header of a store."""
     try:
         data = folder.read(HEADER)
+    except IsADirectoryError:
+        raise DamagedStoreError(_damaged_header(folder)) from None
     except (FileNotFoundError, NotADirectoryError):
         there = f"is not a store of dask_rac: it has no {HEADER}" if folder.exists() else "does not exist"
         raise StoreError(f"{folder.url} {there}; give the folder of a run") from None
     try:
-        fields = json.loads(data)
-        version = fields["format"]
+        version = parse_json(data)["format"]
     except (ValueError, LookupError, TypeError):
         raise DamagedStoreError(_damaged_header(folder)) from None
     if version != FORMAT:
         raise StoreError(
-            f"{folder.url} has format {version}, this dask_rac reads {FORMAT}: use the version that wrote it, or start "
-            "again in another folder"
+            f"{folder.url} has format {quoted(version)}, this dask_rac reads {FORMAT}: use the version that wrote it, "
+            "or start again in another folder"
         )
     try:
-        fields = sound_fields(data)
-        return Header(**fields | {"settings": Settings(**fields["settings"])})
+        return _decode(sound_fields(data))
     except (ValueError, LookupError, TypeError):
         raise DamagedStoreError(_damaged_header(folder)) from None
+
+
+def _decode(fields: dict[str, Any]) -> Header:
+    """A header as it was written; raise ValueError if no run could have written it."""
+    settings = decoded(Settings, fields["settings"])
+    # What is not given is written as an infinite height, which users cannot give for similarities.
+    given = vars(settings) | {"max_height": None if math.isinf(settings.max_height) else settings.max_height}
+    if checked_settings(**given) != settings:
+        raise ValueError("the settings are not those of a run")
+    header = decoded(Header, fields | {"settings": settings})
+    if header.weights not in ("float32", "float64"):
+        raise ValueError("the weights have another type")
+    if not all(isinstance(text, str) for text in header.versions.values()):
+        raise ValueError("versions are text")
+    return header
 
 
 def _damaged_header(folder: Folder) -> str:
     """Return the message for a header that is not what was written."""
     return f"{folder.at(HEADER)} is damaged: start the run again in another folder"
+
+
+def is_elsewhere(store: Folder, source: str) -> bool:
+    """Whether opening the edges that a store names would contact another server than that of the store itself."""
+    return not servers(source) <= servers(store.url)
+
+
+def check_trusted(store: Folder, source: str, otherwise: str = "") -> None:
+    """Raise unless edges can be opened without asking the user, who may have the store from someone else."""
+    if is_elsewhere(store, source):
+        raise StoreError(
+            f"{store.url} names edges at {source}, which is not where the store itself is: if you trust the store, "
+            f"pass trust_source=True{otherwise}"
+        )
 
 
 def check_source(header: Header, source: EdgeSource) -> None:
@@ -106,8 +139,14 @@ def own_digest(fields: dict[str, Any]) -> str:
 
 def sound_fields(data: bytes) -> dict[str, Any]:
     """Return the fields of a record; raise ValueError unless they are what was written."""
-    fields: dict[str, Any] = json.loads(data)
-    if fields.pop("sha256") != own_digest(fields):
+    fields = parse_json(data)
+    if not isinstance(fields, dict):
+        raise ValueError("it is not a record")
+    try:
+        digest = own_digest({name: value for name, value in fields.items() if name != "sha256"})
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+    if fields.pop("sha256", None) != digest:
         raise ValueError("the digest does not match")
     fields.pop("written", None)
     return fields

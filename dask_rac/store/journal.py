@@ -8,6 +8,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+from dask_rac.base.errors import DamagedStoreError
 from dask_rac.base.ids import cluster_id_dtype
 from dask_rac.base.settings import MERGE_COLUMNS
 from dask_rac.files.folder import Folder
@@ -55,11 +56,20 @@ class Journal:
 
     def parts(self) -> Iterator[Mapping[str, NDArray[Any]]]:
         """The merges, file by file."""
-        return (read_merges(self.folder, table) for table in self.tables)
+        return (sound_merges(self.folder, table, self.facts.nodes) for table in self.tables)
 
     def merges(self) -> Merges:
         """All merges in memory, as narrow as possible."""
         return all_merges(self.folder, self.tables, self.facts.nodes)
+
+
+def sound_merges(folder: Folder, table: TableRecord, nodes: int) -> Mapping[str, NDArray[Any]]:
+    """The merges of a file; raise unless they are of the nodes of the run: kernels do not look."""
+    part = read_merges(folder, table)
+    for name in ("left", "right"):
+        if len(part[name]) and (part[name].min() < 0 or part[name].max() >= nodes):
+            raise DamagedStoreError(f"{folder.at(table.name)} merges nodes that the run does not have: it was changed")
+    return part
 
 
 def all_merges(folder: Folder, tables: Sequence[TableRecord], nodes: int) -> Merges:
@@ -68,7 +78,7 @@ def all_merges(folder: Folder, tables: Sequence[TableRecord], nodes: int) -> Mer
     merges = empty_merges(total, ids)
     at = 0
     for table in tables:
-        part = read_merges(folder, table)
+        part = sound_merges(folder, table, nodes)
         for name, column in zip(MERGE_COLUMNS, merges, strict=False):
             column[at : at + table.rows] = part[name]
         at += table.rows

@@ -18,7 +18,18 @@ from typing import Any
 
 from dask_rac.base.errors import DamagedStoreError
 from dask_rac.base.events import RoundRecord
-from dask_rac.base.names import HEADER, MANIFESTS, is_ours, is_temporary, manifest_name
+from dask_rac.base.names import (
+    HEADER,
+    MANIFESTS,
+    MERGES,
+    ROUNDS,
+    TREE,
+    is_ours,
+    is_temporary,
+    manifest_name,
+    refuse_names,
+)
+from dask_rac.base.records import decoded
 from dask_rac.files.arrays import check_array, check_group
 from dask_rac.files.folder import FileRecord, Folder
 from dask_rac.files.tables import TableRecord, check_table
@@ -155,7 +166,7 @@ def read_chain(folder: Folder) -> list[Manifest]:
             data = folder.read(manifest_name(len(chain)))
             manifest = _decode(data)
             parent = parent or parent_digest(folder, 0)
-        except (FileNotFoundError, NotADirectoryError, ValueError, TypeError, LookupError):
+        except (FileNotFoundError, NotADirectoryError, IsADirectoryError, ValueError, TypeError, LookupError):
             return chain
         if manifest.parent != parent:
             return chain
@@ -215,26 +226,37 @@ def _fields(manifest: Manifest) -> dict[str, Any]:
 def _decode(data: bytes) -> Manifest:
     """A step as it was written."""
     fields = sound_fields(data)
-    return Manifest(
-        **fields
+    manifest = decoded(
+        Manifest,
+        fields
         | {
-            "facts": Facts(**fields["facts"]),
+            "facts": decoded(Facts, fields["facts"]),
             "state": None if fields["state"] is None else _decode_state(fields["state"]),
-            "merges": tuple(TableRecord(**table) for table in fields["merges"]),
-            "records": tuple(RoundRecord(**record) for record in fields["records"]),
-        }
+            "merges": tuple(decoded(TableRecord, table) for table in fields["merges"]),
+            "records": tuple(decoded(RoundRecord, record) for record in fields["records"]),
+        },
     )
+    refuse_names([table.name for table in manifest.merges], MERGES)
+    if sum(table.rows for table in manifest.merges) >= max(1, manifest.facts.nodes):
+        raise ValueError("there are more merges than nodes")
+    for numbers in (manifest.phases, manifest.traffic):
+        if not all(type(value) in (float, int) and value >= 0 for value in numbers.values()):
+            raise ValueError("seconds and bytes are numbers")
+    return manifest
 
 
-def _decode_state(fields: dict[str, Any]) -> State:
+def _decode_state(fields: Any) -> State:
     """A state as it was written; keys that are not every engine's are its engine's own."""
+    if not isinstance(fields, dict):
+        raise ValueError("a state is a record")
     shards = tuple(
-        ShardRecord(**shard | {"files": tuple(FileRecord(**file) for file in shard["files"])})
+        decoded(ShardRecord, shard | {"files": tuple(decoded(FileRecord, file) for file in shard["files"])})
         for shard in fields.pop("shards")
     )
-    files = tuple(FileRecord(**file) for file in fields.pop("files"))
+    files = tuple(decoded(FileRecord, file) for file in fields.pop("files"))
     known = {name: fields.pop(name) for name in ("round", "clusters", "engine") if name in fields}
-    state = State(**known, shards=shards, files=files)
+    state = decoded(State, known | {"shards": shards, "files": files})
+    refuse_names([file.name for file in state.arrays], ROUNDS, TREE)
     if fields.pop("entries") != state.entries:
         raise ValueError("the entries of the shards do not add up")
     return replace(state, own={name: value for name, value in fields.items() if UNUSED.get(name) != value})

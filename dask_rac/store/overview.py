@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from os import PathLike
@@ -10,6 +9,7 @@ from typing import Any, Literal
 
 from dask_rac.base.events import RoundRecord
 from dask_rac.base.names import RECORD, STATISTICS, statistics_name
+from dask_rac.base.records import decoded, parse_json
 from dask_rac.files.folder import Folder
 from dask_rac.store.committed import read_committed
 from dask_rac.store.header import Header, read_header
@@ -94,4 +94,12 @@ def _rounds(store: Folder, chain: Sequence[Manifest]) -> list[RoundRecord]:
         return records
     names = [f"{STATISTICS}/{name}" for name in store.names(STATISTICS) if name.endswith(RECORD)]
     later = [name for name in names if name > statistics_name(len(records))]
-    return records + [RoundRecord(**json.loads(store.read(name))) for name in later]
+    return records + [record for name in later if (record := _statistics(store, name))]
+
+
+def _statistics(store: Folder, name: str) -> RoundRecord | None:
+    """Return the statistics of a round; None if they are torn: they are only for people who look at a run."""
+    try:
+        return decoded(RoundRecord, parse_json(store.read(name)))
+    except (FileNotFoundError, IsADirectoryError, ValueError):
+        return None

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import dask
 
 from dask_rac.base.errors import InputError
+from dask_rac.base.text import quoted
 
 
 @dataclass(frozen=True)
@@ -34,8 +35,8 @@ def memory_bytes(memory: str | float | None, default: int) -> int:
         return default
     try:
         size = int(dask.utils.parse_bytes(memory))
-    except (ValueError, TypeError, AttributeError):
+    except (ValueError, TypeError, AttributeError, OverflowError):
         size = 0
     if size <= 0 or isinstance(memory, bool):
-        raise InputError(f"memory={memory!r} is not an amount of memory: give bytes, or text such as '6GB'")
+        raise InputError(f"memory={quoted(memory)} is not an amount of memory: give bytes, or text such as '6GB'")
     return size

@@ -18,7 +18,6 @@ from distributed.system import MEMORY_LIMIT
 from dask_rac.base.errors import InputError, ResourceError, StoppedError, StoreError
 from dask_rac.base.events import Listener
 from dask_rac.files.folder import Folder
-from dask_rac.files.urls import masked
 from dask_rac.tasks import messages
 from dask_rac.tasks.budget import SHARE, Budget, memory_bytes
 from dask_rac.tasks.machine import versions
@@ -245,7 +244,7 @@ def _failure(address: str, error: BaseException) -> str:
         return f"worker {address}: {error}"
     if isinstance(error, ImportError | PackageNotFoundError) or "ModuleNotFoundError" in str(error):
         return f"worker {address} lacks this version of dask_rac ({error}): install the same versions everywhere"
-    return f"worker {address} fails ({type(error).__name__}: {masked(str(error))}): check its log and restart it"
+    return f"worker {address} fails ({type(error).__name__}: {error}): check its log and restart it"
 
 
 def _no_workers(patience: float) -> str:

@@ -101,9 +101,9 @@ def refused(spec: str, match: str, base: str = "", require_tls: bool = False) ->
         ("local:2x1x1", "'1x1' is not"),
         ("tcp://", "has no host"),
         ("tcp://127.0.0.1:port", "is not an address"),
-        ("nowhere.json", "cannot read nowhere.json: No such file"),
-        ("kubernetes:nowhere.yaml", "cannot read nowhere.yaml"),
-        ("coiled:nowhere.yaml", "cannot read nowhere.yaml"),
+        ("nowhere.json", "nowhere.json does not exist: pass the path of a scheduler file"),
+        ("kubernetes:nowhere.yaml", "nowhere.yaml does not exist: pass the path of the spec of a cluster"),
+        ("coiled:nowhere.yaml", "nowhere.yaml does not exist: pass the path of the spec of a cluster"),
     ],
 )
 def test_specs_that_name_nothing(spec: str, match: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -456,7 +456,7 @@ def test_manifests_that_cannot_be(path: str, value: Any, match: str, tmp_path: P
 
 def test_manifests_that_are_not_yaml(tmp_path: Path) -> None:
     (tmp_path / "cluster.yaml").write_text("kind: DaskCluster\nspec: [1\nname: x\n")
-    refused("kubernetes:cluster.yaml", "cluster.yaml, line 3 is not YAML", str(tmp_path))
+    refused("kubernetes:cluster.yaml", "cluster.yaml, line 3: invalid YAML", str(tmp_path))
     (tmp_path / "cluster.yaml").write_text("- 1\n")
     refused("kubernetes:cluster.yaml", "is not a mapping", str(tmp_path))
 
@@ -720,7 +720,7 @@ def test_kubernetes_out_of_reach(
 def test_options_of_coiled(tmp_path: Path) -> None:
     check_spec(f"coiled:{COILED}", require_tls=True)
     check_spec("coiled:my-cluster")
-    refused("coiled:my.cluster/", "cannot read", str(tmp_path))
+    refused("coiled:my.cluster/", "my.cluster does not exist", str(tmp_path))
     for key, remedy in (("n_worker", "use n_workers"), ("asynchronous", "see help"), ("zzz", "see help")):
         write_yaml(tmp_path / "c.yaml", {key: 1})
         refused("coiled:c.yaml", f"{key} is not an option of coiled.Cluster: {remedy}", str(tmp_path))

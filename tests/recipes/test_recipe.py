@@ -120,7 +120,7 @@ def test_an_unknown_key_gets_the_nearest_and_the_line(tmp_path: Path) -> None:
         ("steps:\n  cluster: {edges: x, finisher: maybe}\n", "finisher of step 'cluster' must be true or false"),
         ("steps:\n  a: {do: {b: c}}\n", "line 2: step 'a': there is no kind of step {'b': 'c'}"),
         ("steps: {a: [\n", "recipe.yaml, line 2: invalid YAML"),
-        ("steps: !!python/object:os.system {}\n", "a recipe needs steps"),
+        ("steps: !!python/object:os.system {}\n", "recipe.yaml, line 1: tags (!) are not accepted: remove it"),
         ("steps:\n\tcut:\n", "recipe.yaml, line 2: invalid YAML"),
         ("\x00\x01", "recipe.yaml: invalid YAML"),
     ],

@@ -26,12 +26,13 @@ from fsspec.implementations.memory import MemoryFileSystem
 import dask_rac
 from dask_rac.base.events import Event
 from dask_rac.base.names import INCOMPLETE
+from dask_rac.base.secrets import masked
 from dask_rac.datasets.lattices import lattice
 from dask_rac.edges.source import open_edges, read_edges
 from dask_rac.edges.writing import new_folder
 from dask_rac.files.arrays import check_array, check_group, read_array, write_group
 from dask_rac.files.folder import Folder
-from dask_rac.files.urls import explained, locate, masked
+from dask_rac.files.urls import explained, locate
 from dask_rac.tasks.workers import Workers
 from dask_rac.vectors.graph.plan import GraphLimits
 from tests.support.crash import Child
@@ -445,17 +446,17 @@ def test_package_that_is_missing(refusals: dict[str, str], url: str, module: str
 SECRET_URLS = [
     ("s3://AKIA0KEY:hush/hush+1@bucket/run", "s3://***@bucket/run"),
     ("simplecache::s3://AKIA0KEY:hush@bucket/run", "simplecache::s3://***@bucket/run"),
-    ("https://me:hush@host:8443/run?x=1", "https://***@host:8443/run?x=1"),
+    ("https://me:hush@host:8443/run?x=1", "https://***@host:8443/run?***"),
     ("https://hush@host/run", "https://***@host/run"),
     (
         "https://b.s3.amazonaws.com/e.parquet?X-Amz-Credential=hush&X-Amz-Date=2&X-Amz-Signature=hush",
-        "https://b.s3.amazonaws.com/e.parquet?X-Amz-Credential=***&X-Amz-Date=2&X-Amz-Signature=***",
+        "https://b.s3.amazonaws.com/e.parquet?***",
     ),
     (
         "https://a.blob.core.windows.net/c/e.parquet?sv=1&sig=hush%3D",
-        "https://a.blob.core.windows.net/c/e.parquet?sv=1&sig=***",
+        "https://a.blob.core.windows.net/c/e.parquet?***",
     ),
-    ("https://host/e.parquet?access_token=hush#x", "https://host/e.parquet?access_token=***#x"),
+    ("https://host/e.parquet?access_token=hush#x", "https://host/e.parquet?***"),
 ]
 
 
@@ -474,7 +475,7 @@ SECRET_URLS = [
 def test_secrets_in_urls_are_refused(action: Callable[[str], Any], url: str, shown: str) -> None:
     text = raised(lambda: action(url))
     assert "hush" not in text
-    assert text.startswith(shown.removesuffix("***").removesuffix("***#x"))
+    assert text.startswith(shown.removesuffix("***"))
     assert "the environment (AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY for s3://), an instance role, or" in text
 
 
@@ -496,7 +497,7 @@ def test_harmless_urls_are_left_alone(url: str) -> None:
 def test_secrets_in_answers_are_masked() -> None:
     with pytest.raises(dask_rac.StoreError) as caught, explained("s3://bucket/x"):
         raise TimeoutError('no answer from "http://me:hush@127.0.0.1:9/x?X-Amz-Signature=hush"')
-    assert 'from "http://***@127.0.0.1:9/x?X-Amz-Signature=***' in str(caught.value)
+    assert 'from "http://***@127.0.0.1:9/x?***' in str(caught.value)
     assert "hush" not in str(caught.value)
 
 

@@ -18,6 +18,7 @@ from dask_rac.edges.source import EdgeSource, open_edges
 from dask_rac.engines.contract import Expected
 from dask_rac.files.folder import Folder
 from dask_rac.recipes.kinds.kind import Facts, Forecast, Keys, Kind, StepInput
+from dask_rac.recipes.kinds.run import names_edges
 from dask_rac.runs.plan import Plan, plan_sizes
 from dask_rac.tasks.budget import Budget, memory_bytes
 from dask_rac.tasks.threads import Threads
@@ -75,7 +76,7 @@ def _plan(keys: Keys, known: Forecast, scheduler: str) -> Plan | None:
 def _cluster(keys: Keys, client: Any, report: Listener) -> Facts:
     place = {"memory": keys["memory"], "client": client, "progress": report}
     if Folder(keys["output"]).exists(HEADER):
-        result = resume(keys["output"], **place)
+        result = resume(keys["output"], **place, trust_source=names_edges(keys["output"], keys["edges"]))
     else:
         settings = {name: keys[name] for name in (*SETTINGS, "n_nodes", "shards")}
         result = cluster(keys["edges"], **settings, store=keys["output"], **place)

@@ -63,3 +63,5 @@ class Kind:
     """Raise if keys are invalid, by themselves or with those of the step that makes the input."""
     resumable: bool = False
     """Whether a step that was stopped goes on where it was; otherwise it starts over."""
+    inherits: tuple[str, ...] = ()
+    """Keys that are those of the step that makes the input, unless they are given."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dask_rac.base.text import size_text
 from dask_rac.files.folder import Folder
+from dask_rac.files.urls import full_name
 from dask_rac.recipes.kinds.kind import Forecast, StepInput
 from dask_rac.store.header import read_header
 from dask_rac.store.manifest import read_chain
@@ -22,6 +23,11 @@ def known_run(path: str, before: Forecast | None) -> Forecast:
     chain = read_chain(folder)
     facts = chain[0].facts if chain else None
     return Forecast("", facts.nodes, facts.edges, bytes=facts.input_bytes) if facts else Forecast("")
+
+
+def names_edges(path: str, edges: str | None) -> bool:
+    """Whether the edges that a run names are those that the recipe names: then its user has named them."""
+    return edges is not None and read_header(Folder(path)).source == full_name(edges)
 
 
 def at_most(known: Forecast, node_bytes: int) -> Forecast:

@@ -21,6 +21,8 @@ from typing import Any
 from dask_rac.base.errors import InputError, StoppedError, StoreError, StoreInUseError
 from dask_rac.base.events import Event, Listener
 from dask_rac.base.names import GRAPH_FACTS, GRAPH_HEADER, INCOMPLETE, LOCK, WORK
+from dask_rac.base.records import decoded, parse_json
+from dask_rac.base.text import quoted
 from dask_rac.files.flushing import flush_tree
 from dask_rac.files.folder import Folder
 from dask_rac.files.full import explain_full
@@ -79,13 +81,16 @@ def build(vectors: Any, request: Request, target: Folder, options: Options, repo
 def read_facts(folder: Folder) -> GraphFacts | None:
     """Read the facts of a finished graph; None if there is none."""
     try:
-        return GraphFacts(**json.loads(folder.read(GRAPH_FACTS)))
+        facts = decoded(GraphFacts, parse_json(folder.read(GRAPH_FACTS)))
+        _parts(facts.identity)
     except (FileNotFoundError, NotADirectoryError):
         return None
-    except (ValueError, TypeError) as error:
+    except (ValueError, IsADirectoryError) as error:
         raise StoreError(
-            f"{folder.at(GRAPH_FACTS)} cannot be read ({error}): the folder was changed or damaged"
+            f"{folder.at(GRAPH_FACTS)} cannot be read ({error}): the folder was changed or damaged; build the graph "
+            "again in another folder"
         ) from error
+    return facts
 
 
 def _mark(vectors: Any, source: VectorSource | None) -> str:
@@ -128,19 +133,30 @@ def _working_folder(target: Folder, identity: str) -> Iterator[Folder]:
 def _recorded(folder: Folder) -> str:
     """Return what the header of an unfinished graph says that it is."""
     try:
-        return str(json.loads(folder.read(GRAPH_HEADER))["identity"])
-    except (ValueError, KeyError, TypeError):
+        before = parse_json(folder.read(GRAPH_HEADER))["identity"]
+        _parts(before)
+    except (ValueError, KeyError, TypeError, IsADirectoryError):
         return "[{}, null]"
+    return str(before)
+
+
+def _parts(identity: Any) -> tuple[dict[str, Any], str | None]:
+    """Return what an identity is made of: settings, and what identifies the vectors; raise ValueError if it is not."""
+    parts = parse_json(identity) if isinstance(identity, str) else None
+    if not isinstance(parts, list) or len(parts) != 2 or not isinstance(parts[0], dict):
+        raise ValueError("it does not say which graph this is")
+    settings, mark = parts
+    return settings, mark
 
 
 def _refuse_other(before: str, now: str, place: str) -> None:
     """Raise if the graph at `place` is not the requested one."""
     if before == now:
         return
-    (recorded, mark), (wanted, other) = json.loads(before), json.loads(now)
+    (recorded, mark), (wanted, other) = _parts(before), _parts(now)
     differ = [name for name, value in wanted.items() if recorded.get(name) != value]
     differ = ["kind"] if "kind" in differ else differ
-    changed = [f"{name} was {recorded.get(name)!r}, is now {wanted[name]!r}" for name in differ]
+    changed = [f"{name} was {quoted(recorded.get(name))}, is now {quoted(wanted[name])}" for name in differ]
     if mark != other:
         changed.append("the vectors differ")
     raise InputError(f"{place} belongs to another graph ({'; '.join(changed)}): delete it, or choose another path")

@@ -6,6 +6,7 @@ import json
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from dask_rac.base.errors import ResourceError
 from dask_rac.base.events import Event, Listener
 from dask_rac.base.ids import edge_id_dtype
 from dask_rac.base.names import WORK, part_name
+from dask_rac.base.records import decoded
 from dask_rac.base.spans import Span, batches, even_spans, steps_of
 from dask_rac.base.text import size_text
 from dask_rac.edges.writing import edges_size
@@ -188,8 +190,7 @@ class Stages:
     def _job(self, view: View, spans: Sequence[Span], tree: bool) -> GraphJob:
         """Return what tasks receive; the spans of an unfinished graph are kept."""
         if self._folder.exists(f"{WORK}/spans.json"):
-            plan = read_json(self._folder, f"{WORK}/spans.json")
-            spans, tree = [(int(a), int(b)) for a, b in plan["spans"]], bool(plan["tree"])
+            spans, tree = read_json(self._folder, f"{WORK}/spans.json", _decode_spans)
         else:
             # On disk before any file that depends on it: another attempt may choose other spans.
             replace_file(self._folder, f"{WORK}/spans.json", json.dumps({"spans": list(spans), "tree": tree}).encode())
@@ -262,7 +263,8 @@ class Stages:
         missing = [(name, span) for name, span in files if not kept.get(name)]
         items = [(job, edges, name, *span) for name, span in missing]
         self._compute("edges", write_file, items)
-        return [Written(**read_json(self._folder, f"{WORK}/{name}.json")) for name, _ in files]
+        decode = partial(decoded, Written)
+        return [read_json(self._folder, f"{WORK}/{name}.json", decode) for name, _ in files]
 
     def _components(self, edges: int) -> tuple[int, int]:
         """Return the number of components, and the number of nodes in the largest."""
@@ -295,3 +297,8 @@ def _files(spans: Sequence[Span]) -> list[tuple[str, Span]]:
     """Name the file of edges of each span of rows."""
     digits = len(str(len(spans) - 1))
     return [(part_name(number, digits), span) for number, span in enumerate(spans)]
+
+
+def _decode_spans(fields: Any) -> tuple[list[Span], bool]:
+    """Return the spans of vectors as they were written, and whether a k-d tree is used."""
+    return [(int(first), int(last)) for first, last in fields["spans"]], bool(fields["tree"])
