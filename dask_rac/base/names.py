@@ -144,6 +144,7 @@ def partition_name(number: int) -> str:
 PARQUET_ENDINGS = (".parquet", ".parq", ".pq")
 NODES_KEY = b"dask_rac.nodes"  # the number of nodes, in the metadata of Parquet files
 WEIGHTS_KEY = b"dask_rac.weights"  # distance or similarity, likewise
+EDGES_FACTS = "_edges.json"  # how many edges and files a complete folder of them holds
 
 
 def part_name(number: int, digits: int = 5) -> str:

@@ -1,4 +1,4 @@
-"""Numbers and values as people read them."""
+"""Numbers as people read them, and values that files hold, cut to what fits into a message."""
 
 from __future__ import annotations
 
@@ -44,5 +44,10 @@ def quoted(value: object) -> str:
 
 def listed(names: Iterable[str]) -> str:
     """Return names for a message, the first of them if there are many."""
-    first = [name if len(name) < LONGEST else f"{name[:LONGEST]}..." for name in islice(names, MOST + 1)]
+    first = [short(name) for name in islice(names, MOST + 1)]
     return ", ".join([*first[:MOST], *["..."] * (len(first) > MOST)])
+
+
+def short(text: str) -> str:
+    """Return a text from a file, cut if it is long."""
+    return text if len(text) <= LONGEST else f"{text[:LONGEST]}..."

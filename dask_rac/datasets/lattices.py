@@ -19,6 +19,7 @@ from dask_rac.base.ids import edge_id_dtype
 from dask_rac.base.names import part_name
 from dask_rac.base.parameters import SETTINGS
 from dask_rac.datasets.chance import FEWER_NODES
+from dask_rac.edges.records import write_record
 from dask_rac.edges.writing import FileSizes, NewFolder, edges_size, new_folder
 from dask_rac.kernels.lattice import KEYS, Edges, Lattice, Places, Stencil, fill
 from dask_rac.show.progress import listener_for
@@ -146,6 +147,7 @@ def write(
         names = [part_name(file, len(str(total - 1))) for file in range(total)]
         tasks = [(folder, shape, stencil, name, span) for name, span in zip(names, starts, strict=True)]
         _run(scheduler, tasks, report, limits.batch_files)
+        write_record(folder.folder, nodes * half, total)
 
 
 def _run(scheduler: Scheduler, tasks: list[tuple[Any, ...]], report: Listener, batch_files: int) -> None:

@@ -12,8 +12,12 @@ import pyarrow.parquet as pq
 
 from dask_rac.base.errors import InputError, Where, refuse_nulls
 from dask_rac.base.names import PARQUET_ENDINGS
+from dask_rac.base.text import listed
+from dask_rac.edges.records import check_record
 from dask_rac.edges.text import TEXT_ENDINGS, Arrays, Column, TextLayout, TextLimits, read_text
 from dask_rac.files.listing import list_files
+from dask_rac.files.parquet_input import checked_groups
+from dask_rac.files.reading import readable
 from dask_rac.files.urls import locate
 
 BATCH_ROWS = 2**18
@@ -50,7 +54,7 @@ def open_columns(path: str | PathLike[str], layout: TextLayout) -> ColumnSource:
     if not name:
         raise InputError("edges='' is not a path: give the path of a file or folder of edges")
     filesystem, _ = locate(name)
-    _, paths = list_files(name, "give the path of a file or folder of edges")
+    root, paths = list_files(name, "give the path of a file or folder of edges")
     known = (*PARQUET_ENDINGS, *TEXT_ENDINGS)
     files = tuple(sorted(file for file in paths if file.endswith(known)))
     parquet = [file for file in files if file.endswith(PARQUET_ENDINGS)]
@@ -62,6 +66,7 @@ def open_columns(path: str | PathLike[str], layout: TextLayout) -> ColumnSource:
         text = next(file for file in files if file not in parquet)
         raise InputError(f"{name} holds both Parquet ({parquet[0]}) and text ({text}): convert one after the other")
     facts = [_parquet_facts(filesystem, file, layout.columns) for file in files]
+    check_record(name, root, {file: rows for file, (rows, _) in zip(files, facts, strict=True)}, paths)
     return ColumnSource(
         name, filesystem, files, layout, sum(rows for rows, _ in facts), all(single for _, single in facts)
     )
@@ -69,12 +74,10 @@ def open_columns(path: str | PathLike[str], layout: TextLayout) -> ColumnSource:
 
 def _parquet_facts(filesystem: Any, path: str, columns: tuple[Column, ...]) -> tuple[int, bool]:
     """Return the rows of a file, and whether its weights are float32."""
-    try:
-        with filesystem.open(path, "rb") as file:
-            parquet = pq.ParquetFile(file)
-            rows, schema = parquet.metadata.num_rows, parquet.schema_arrow
-    except (pa.ArrowException, OSError) as error:
-        raise InputError(f"{path} cannot be read as Parquet: {error}; write it again") from error
+    with readable(path, "Parquet"), filesystem.open(path, "rb") as file:
+        parquet = pq.ParquetFile(file)
+        metadata, schema = parquet.metadata, parquet.schema_arrow
+        rows = sum(checked_groups(metadata, path))
     kinds = [schema.field(_named(column, schema, path)).type for column in columns]
     for column, kind in zip(columns, kinds, strict=True):
         if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_null(kind)):
@@ -90,7 +93,7 @@ def _named(column: Column, schema: pa.Schema, path: str) -> str:
     if not isinstance(column, str) or names.count(column) != 1:
         count = f"{names.count(column)} columns" if column in names else "no column"
         raise InputError(
-            f"{path} has {count} {column!r}: it has {', '.join(names)}; choose with columns=, where None in place of "
+            f"{path} has {count} {column!r}: it has {listed(names)}; choose with columns=, where None in place of "
             "the weight gives all edges the weight 1"
         )
     return column
@@ -98,25 +101,33 @@ def _named(column: Column, schema: pa.Schema, path: str) -> str:
 
 def _read_parquet(filesystem: Any, path: str, columns: tuple[Column, ...]) -> Iterator[tuple[Arrays, Where]]:
     """Yield the columns of a Parquet file, many rows at a time."""
-    first = 0
+    batches, first = _batches(filesystem, path, columns), 0
+    while True:
+        with readable(path, f"Parquet from row {first} on"):
+            names, batch, rows = next(batches)
+        if batch is None:
+            break
+
+        def where(row: int, first: int = first) -> str:
+            return f"row {first + row} of {path}"
+
+        yield _filled_columns(batch, names, where), where
+        first += len(batch)
+    if first != rows:
+        raise InputError(f"{path} ends at row {first}, before row {rows}, which its footer states: write it again")
+
+
+def _batches(
+    filesystem: Any, path: str, columns: tuple[Column, ...]
+) -> Iterator[tuple[list[str], pa.RecordBatch | None, int]]:
+    """Yield the names of the columns, many rows of them, at last none, and the number of all rows."""
     with filesystem.open(path, "rb") as file:
         # With pre-buffering, the whole file would be in memory.
         parquet = pq.ParquetFile(file, pre_buffer=False, buffer_size=BUFFER, page_checksum_verification=True)
-        names = [_named(column, parquet.schema_arrow, path) for column in columns]
-        batches = parquet.iter_batches(BATCH_ROWS, columns=names, use_threads=False)
-        while True:
-            try:
-                batch = next(batches, None)
-            except (pa.ArrowException, OSError) as error:
-                raise InputError(f"{path} cannot be read from row {first} on: {error}; write it again") from error
-            if batch is None:
-                return
-
-            def where(row: int, first: int = first) -> str:
-                return f"row {first + row} of {path}"
-
-            yield _filled_columns(batch, names, where), where
-            first += len(batch)
+        names, rows = [_named(column, parquet.schema_arrow, path) for column in columns], parquet.metadata.num_rows
+        for batch in parquet.iter_batches(BATCH_ROWS, columns=names, use_threads=False):
+            yield names, batch, rows
+        yield names, None, rows
 
 
 def _filled_columns(batch: pa.RecordBatch, names: list[str], where: Where) -> Arrays:

@@ -16,6 +16,7 @@ from dask_rac.base.names import part_name
 from dask_rac.base.settings import EDGE_COLUMNS
 from dask_rac.edges.checks import checked_ids
 from dask_rac.edges.columns import ColumnSource
+from dask_rac.edges.records import write_record
 from dask_rac.edges.writing import FileSizes, new_folder, row_groups
 
 Columns = Sequence[NDArray[Any]]
@@ -42,15 +43,17 @@ def _write(
     size = (source.rows or 0) * (2 * ids.itemsize + weight.itemsize)
     groups = row_groups(_edges(source, ids, report), (ids, ids, weight), sizes.group_edges)
     with new_folder(store, size) as folder:
+        edges = 0
         for file in count():
             first = next(groups, None)
             if first is None:
                 break
-            folder.write(part_name(file), chain((first,), islice(groups, sizes.file_groups - 1)))
+            edges += folder.write(part_name(file), chain((first,), islice(groups, sizes.file_groups - 1)))
         if not file:
             raise InputError(
                 f"{source.name} holds no edges, so there is nothing to cluster: check that it is the right path"
             )
+        write_record(folder.folder, edges, file)
 
 
 def _edges(source: ColumnSource, ids: np.dtype[Any], report: Listener) -> Iterator[Columns]:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from hashlib import sha256
 from os import PathLike, fspath
 from typing import Any
@@ -19,9 +19,14 @@ from numpy.typing import NDArray
 from dask_rac.base.errors import InputError, Where, plain_row, refuse_nulls
 from dask_rac.base.names import NODES_KEY, PARQUET_ENDINGS, WEIGHTS_KEY
 from dask_rac.base.settings import EDGE_COLUMNS
+from dask_rac.base.text import listed
+from dask_rac.edges.records import check_record
 from dask_rac.edges.text import TEXT_ENDINGS
+from dask_rac.edges.units import EdgeFile, Unit
 from dask_rac.files.listing import list_files
+from dask_rac.files.parquet_input import checked_groups
 from dask_rac.files.ranges import opened
+from dask_rac.files.reading import readable
 from dask_rac.files.stamps import listing_stamp, stamp
 from dask_rac.files.urls import explained, is_local, locate
 
@@ -33,43 +38,6 @@ FOOTERS = 16  # fetched at a time from an object store, and kept by each process
 
 
 Columns = dict[str, NDArray[Any]]
-
-
-@dataclass(frozen=True)
-class EdgeFile:
-    """A Parquet file or a Zarr group of edges."""
-
-    path: str
-    rows: int
-    groups: tuple[int, ...]
-    """Rows of each unit of reading: a row group or a chunk."""
-    weight: str
-    """dtype of the weights."""
-    stamp: str
-    """Size and time of the file."""
-    bytes: int
-    largest_id: int | None = None
-    """The largest id, where the file says so."""
-    nodes: int | None = None
-    """Number of nodes, if the file states it: some may have no edges."""
-    kind: str | None = None
-    """Whether weights are distances or similarities, if the file states it."""
-
-
-@dataclass(frozen=True)
-class Unit:
-    """Consecutive groups of a file: what one task reads."""
-
-    file: str
-    first_group: int
-    groups: int
-    first_row: int
-    rows: int
-
-    @property
-    def numbers(self) -> range:
-        """Numbers of the groups."""
-        return range(self.first_group, self.first_group + self.groups)
 
 
 @dataclass(frozen=True)
@@ -135,22 +103,21 @@ class EdgeSource:
 
     def read(self, unit: Unit) -> Iterator[tuple[Columns, Where]]:
         """Yield the columns of a unit, some rows at a time, with a function that locates a row."""
-        batches = self._batches(unit)
+        batches, end = self._batches(unit), unit.first_row
         while True:
-            try:
-                with explained(self.name, InputError):
-                    row, columns = next(batches, (0, None))
-            except (pa.ArrowException, OSError, ValueError) as error:
-                if isinstance(error, InputError):
-                    raise
-                raise InputError(f"{unit.file} cannot be read: {error}; write it again") from error
+            with readable(unit.file, url=self.name):
+                row, columns = next(batches, (0, None))
+                if columns is not None:
+                    columns = _checked_columns(columns, partial(_located, unit.file, row))
             if columns is None:
-                return
-
-            def where(at: int, row: int = row) -> str:
-                return f"row {row + at} of {unit.file}"
-
-            yield _checked_columns(columns, where), where
+                break
+            end = row + len(columns["weight"])
+            yield columns, partial(_located, unit.file, row)
+        if end != unit.first_row + unit.rows:
+            raise InputError(
+                f"{unit.file} ends at row {end}, before row {unit.first_row + unit.rows}, which its metadata states: "
+                "write it again"
+            )
 
     def reachable(self) -> bool:
         """Whether this process sees the first and the last file, or the Zarr group, unchanged since it was opened."""
@@ -168,11 +135,13 @@ class EdgeSource:
 
     def _batches(self, unit: Unit) -> Iterator[tuple[int, pa.RecordBatch | Columns]]:
         """Yield batches of a unit's rows, each with the number of its first row."""
+        file = next(file for file in self.files if file.path == unit.file)
         if self.zarr:
-            yield from self._zarr_batches(unit)
+            from dask_rac.edges.zarr_groups import zarr_batches  # noqa: PLC0415 - as below
+
+            yield from zarr_batches(file, unit, self.batch_rows)
             return
         filesystem, _ = locate(self.name)
-        file = next(file for file in self.files if file.path == unit.file)
         row = unit.first_row
         with opened(filesystem, file.path, file.bytes) as handle:
             far = not is_local(filesystem)
@@ -184,17 +153,6 @@ class EdgeSource:
                 ):
                     yield row, batch
                     row += len(batch)
-
-    def _zarr_batches(self, unit: Unit) -> Iterator[tuple[int, Columns]]:
-        """Yield batches of a unit of Zarr arrays; no chunk is read twice."""
-        group = _open_zarr(unit.file)
-        arrays = {name: group[name] for name in EDGE_COLUMNS}
-        chunk = max(int(array.chunks[0]) for array in arrays.values())
-        end, step = unit.first_row + unit.rows, max(chunk, self.batch_rows // chunk * chunk)
-        for start in range(unit.first_row, end, step):
-            columns = {name: np.asarray(array[start : min(start + step, end)]) for name, array in arrays.items()}
-            for at in range(0, len(columns["weight"]), self.batch_rows):
-                yield start + at, {name: column[at : at + self.batch_rows] for name, column in columns.items()}
 
 
 def is_table(edges: object) -> bool:
@@ -214,8 +172,9 @@ def open_edges(path: str | PathLike[str], complete: bool = True) -> EdgeSource:
         raise InputError(f"{name} holds no edges: if these are {VECTORS}")
     root, infos = list_files(name, f"give {KNOWN}", complete)
     if f"{root}/zarr.json" in infos or f"{root}/.zgroup" in infos:
-        with explained(name, InputError):
-            return EdgeSource(name, True, (_zarr_file(root if is_local(filesystem) else name, root, infos),))
+        from dask_rac.edges.zarr_groups import zarr_file  # noqa: PLC0415 - takes a third of a second, mostly for nothing
+
+        return EdgeSource(name, True, (zarr_file(root if is_local(filesystem) else name, root, infos),))
     files = [root] if root in infos else sorted(file for file in infos if file.endswith(PARQUET_ENDINGS))
     if not files:
         raise InputError(
@@ -223,9 +182,12 @@ def open_edges(path: str | PathLike[str], complete: bool = True) -> EdgeSource:
             f"{', '.join(PARQUET_ENDINGS)}"
         )
     if is_local(filesystem):
-        return EdgeSource(name, False, tuple(_parquet_file(name, file, infos[file]) for file in files))
-    with ThreadPoolExecutor(FOOTERS) as pool:
-        return EdgeSource(name, False, tuple(pool.map(lambda file: _parquet_file(name, file, infos[file]), files)))
+        found = tuple(_parquet_file(name, file, infos[file]) for file in files)
+    else:
+        with ThreadPoolExecutor(FOOTERS) as pool:
+            found = tuple(pool.map(lambda file: _parquet_file(name, file, infos[file]), files))
+    check_record(name, root, {file.path: file.rows for file in found}, infos)
+    return EdgeSource(name, False, found)
 
 
 def read_edges(source: EdgeSource) -> tuple[Columns, Where]:
@@ -267,44 +229,19 @@ def _bunches(rows: tuple[int, ...], unit: Unit, most: int) -> Iterator[list[int]
 
 def _parquet_file(url: str, path: str, info: dict[str, Any]) -> EdgeFile:
     """Return what the footer of a Parquet file states."""
-    try:
-        with explained(url, InputError), opened(locate(url)[0], path, int(info["size"])) as file:
-            parquet = pq.ParquetFile(file)
-            metadata, schema = parquet.metadata, parquet.schema_arrow
-    except (pa.ArrowInvalid, OSError) as error:
-        raise InputError(f"{path} cannot be read as Parquet: {error}") from error
-    _check_schema(schema, f"file {path}")
-    groups = tuple(metadata.row_group(number).num_rows for number in range(metadata.num_row_groups))
+    with readable(path, "Parquet", url), opened(locate(url)[0], path, int(info["size"])) as file:
+        parquet = pq.ParquetFile(file)
+        metadata, schema = parquet.metadata, parquet.schema_arrow
+        groups = checked_groups(metadata, path)
+        _check_schema(schema, f"file {path}")
+        largest_id = _top_id(metadata)
     kind = schema.field("weight").type
     weight = "float32" if pa.types.is_float32(kind) else "float64"
     stated_nodes = (schema.metadata or {}).get(NODES_KEY, b"")
     nodes = int(stated_nodes) if stated_nodes.isdigit() else None
     known = (schema.metadata or {}).get(WEIGHTS_KEY)
-    facts = stamp(info), int(info["size"]), _top_id(metadata), nodes, None if known is None else known.decode()
+    facts = stamp(info), int(info["size"]), largest_id, nodes, None if known is None else known.decode(errors="replace")
     return EdgeFile(path, metadata.num_rows, groups, weight, *facts)
-
-
-def _zarr_file(name: str, root: str, files: dict[str, Any]) -> EdgeFile:
-    """Return what the metadata of a Zarr group states."""
-    group = _open_zarr(name)
-    names = sorted(group.array_keys())
-    for column in EDGE_COLUMNS:
-        if column not in names:
-            raise InputError(
-                f"{name} has no array {column!r}: it needs {', '.join(EDGE_COLUMNS)} and has {', '.join(names)}"
-            )
-        if group[column].ndim != 1 or group[column].dtype.kind not in "iuf":
-            raise InputError(
-                f"array {column!r} of {name} is {group[column].ndim}-dimensional {group[column].dtype}: store one "
-                "dimension of numbers"
-            )
-    lengths = {column: group[column].shape[0] for column in EDGE_COLUMNS}
-    if len(set(lengths.values())) > 1:
-        raise InputError(f"the arrays of {name} must have equal lengths, not {lengths}")
-    rows, chunk = lengths["source"], int((group["weight"].shards or group["weight"].chunks)[0])
-    groups = tuple(min(chunk, rows - start) for start in range(0, rows, chunk))
-    size = sum(int(info["size"] or 0) for info in files.values())
-    return EdgeFile(name, rows, groups, str(group["weight"].dtype), listing_stamp(root, files), size)
 
 
 def _top_id(metadata: pq.FileMetaData) -> int | None:
@@ -320,28 +257,23 @@ def _top_id(metadata: pq.FileMetaData) -> int | None:
     return top
 
 
-def _open_zarr(name: str) -> Any:
-    """Open a Zarr group for reading."""
-    try:
-        import zarr  # noqa: PLC0415 - takes a third of a second, and most edges are Parquet
-
-        return zarr.open_group(name, mode="r")
-    except (FileNotFoundError, ValueError, TypeError) as error:
-        raise InputError(f"{name} cannot be read as a Zarr group: {error}") from error
-
-
 def _check_schema(schema: pa.Schema, what: str) -> None:
     """Raise unless the edge columns exist and are numeric."""
     for column in EDGE_COLUMNS:
         if column not in schema.names:
             raise InputError(
-                f"{what} has no column {column!r}: it needs {', '.join(EDGE_COLUMNS)} and has {', '.join(schema.names)}"
+                f"{what} has no column {column!r}: it needs {', '.join(EDGE_COLUMNS)} and has {listed(schema.names)}"
             )
         if schema.names.count(column) > 1:
             raise InputError(f"{what} has {schema.names.count(column)} columns named {column!r}: keep one")
         kind = schema.field(column).type
         if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_null(kind)):
             raise InputError(f"column {column!r} of {what} is {kind}, not a number: cast it first")
+
+
+def _located(file: str, first: int, row: int) -> str:
+    """Name a row, counted from row `first` of a file."""
+    return f"row {first + row} of {file}"
 
 
 def _checked_columns(table: pa.Table | pa.RecordBatch | Columns, where: Where) -> Columns:

@@ -17,6 +17,8 @@ from numpy.typing import NDArray
 from pyarrow.csv import ConvertOptions, ParseOptions, ReadOptions, read_csv
 
 from dask_rac.base.errors import InputError, Where, refuse_nulls, refuse_rows
+from dask_rac.base.text import listed, short
+from dask_rac.files.reading import readable
 
 DELIMITERS = {".csv": ",", ".tsv": "\t", ".txt": None, ".edges": None, ".el": None}
 COMPRESSIONS: dict[str, Literal["gzip", "bz2", "zstd"]] = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd"}
@@ -73,12 +75,15 @@ def read_text(filesystem: Any, path: str, layout: TextLayout, limits: TextLimits
     blocks = _blocks(filesystem, path, limits.block)
     block, line = _skip_comments(blocks)
     head, _, rest = block.partition(b"\n")
-    text = _begin(path, head.decode(errors="replace").rstrip("\r"), layout)
+    with readable(path, "text"):
+        text = _begin(path, head.decode(errors="replace").rstrip("\r"), layout)
     if layout.header:
         block, line = rest, line + 1
     for lines in chain((block,), blocks):
         if lines and not lines.isspace():
-            yield _parse(text, lines, line, limits.piece)
+            with readable(path, "text"):
+                parsed = _parse(text, lines, line, limits.piece)
+            yield parsed
         line += lines.count(b"\n")
 
 
@@ -86,25 +91,30 @@ def _blocks(filesystem: Any, path: str, size: int) -> Iterator[bytes]:
     """Yield the contents of a file in blocks of whole lines, of about `size` bytes."""
     compression = next((codec for ending, codec in COMPRESSIONS.items() if path.endswith(ending)), None)
     rest = b""
-    with ExitStack() as stack:
-        try:
-            file = stack.enter_context(filesystem.open(path, "rb"))
-            if compression:
-                file = stack.enter_context(pa.CompressedInputStream(file, compression))
-            while data := file.read(size):
-                stop = data.rfind(b"\n") + 1
-                if stop:
-                    yield rest + data[:stop]
-                    rest = b""
-                rest += data[stop:]
-                if len(rest) > size:
-                    raise InputError(
-                        f"{path} has a line of more than {size} bytes: it is not an edge list, or not text"
-                    )
-        except (pa.ArrowException, OSError) as error:
-            raise InputError(f"{path} cannot be read: {error}; write it again") from error
+    with readable(path), ExitStack() as stack:
+        file = stack.enter_context(filesystem.open(path, "rb"))
+        if compression:
+            file = stack.enter_context(pa.CompressedInputStream(file, compression))
+        while data := file.read(size):
+            stop = data.rfind(b"\n") + 1
+            if stop:
+                yield _plain_lines(rest + data[:stop], path)
+                rest = b""
+            rest += data[stop:]
+            if len(rest) > size:
+                raise InputError(f"{path} has a line of more than {size} bytes: it is not an edge list, or not text")
     if rest:
-        yield rest
+        yield _plain_lines(rest, path)
+
+
+def _plain_lines(block: bytes, path: str) -> bytes:
+    """Return a block; raise if it has lines that end in a carriage return alone."""
+    if block.count(b"\r") != block.count(b"\r\n"):
+        raise InputError(
+            f"{path} has a carriage return (CR) that does not end a line together with a newline (LF): end all lines "
+            "in LF or CR LF, for example with tr '\\r' '\\n'"
+        )
+    return block
 
 
 def _skip_comments(blocks: Iterator[bytes]) -> tuple[bytes, int]:
@@ -155,7 +165,7 @@ def _pick(column: Column, fields: list[str], path: str, layout: TextLayout) -> i
     if fields.count(column) != 1:
         count = f"{fields.count(column)} columns" if column in fields else "no column"
         raise InputError(
-            f"{path} has {count} {column!r}: its first line is {', '.join(map(repr, fields))}; choose with columns=, "
+            f"{path} has {count} {column!r}: its first line is {listed([*map(repr, fields)])}; choose with columns=, "
             "by numbers from 0 or names, with header=False if these are not names, and delimiter= if they are not "
             "split; columns=(..., ..., None) gives all edges the weight 1"
         )
@@ -226,7 +236,8 @@ def _refuse_lines(text: Text, block: bytes, where: Where) -> None:
 
     whole = {"block_size": len(block) + 1, "use_threads": False}  # otherwise rows would not be numbered
     wanted = dict.fromkeys(map(str, text.picked), pa.binary())
-    table = _convert(text, block, wanted, whole, invalid_row_handler=note)
+    plain = block.decode(errors="replace").encode()  # the handler receives lines as text
+    table = _convert(text, plain, wanted, whole, invalid_row_handler=note)
     if ragged:
         raise InputError(
             f"{where(ragged[0].number - 1)} has {ragged[0].actual_columns} columns and the first line has "
@@ -235,5 +246,5 @@ def _refuse_lines(text: Text, block: bytes, where: Where) -> None:
     remedies = ("number the nodes 0, 1, 2, ...",) * 2 + ("correct or drop these edges",)
     for name, column, remedy in zip(text.names, table.columns, remedies, strict=False):
         bad = pc.invert(pc.match_substring_regex(column, NUMBER)).to_numpy()
-        value = column[int(bad.argmax())].as_py().decode(errors="replace")
+        value = short(column[int(bad.argmax())].as_py().decode(errors="replace"))
         refuse_rows(bad, str(name), f"{value!r}, not a number,", remedy, where)

@@ -17,7 +17,7 @@ from dask_rac.base.errors import InputError
 from dask_rac.base.names import NODES_KEY, WEIGHTS_KEY
 from dask_rac.base.settings import EDGE_COLUMNS
 from dask_rac.files.folder import Folder
-from dask_rac.files.full import explain_full, refuse_small_disk
+from dask_rac.files.full import refuse_small_disk
 from dask_rac.files.output import refuse_left_over, refuse_taken_folder, writable, written_whole
 
 GROUP_EDGES = 2**20  # edges per row group
@@ -49,15 +49,19 @@ class NewFolder:
     weights: str | None = None
     """Whether weights are distances or similarities, if known."""
 
-    def write(self, file: str, groups: Iterable[Sequence[NDArray[Any]]]) -> None:
-        """Write a file, one row group per three columns; `groups` may reuse their arrays for the next three."""
+    def write(self, file: str, groups: Iterable[Sequence[NDArray[Any]]]) -> int:
+        """Write a file, one row group per three columns, and return the number of edges.
+
+        `groups` may reuse their arrays for the next three.
+        """
         if self.folder.local:
             with self.folder.new_file(file) as path:
-                _write_groups(path, groups, self._metadata)
+                edges = _write_groups(path, groups, self._metadata)
         else:
             buffer = pa.BufferOutputStream()
-            _write_groups(buffer, groups, self._metadata)
+            edges = _write_groups(buffer, groups, self._metadata)
             self.folder.write(file, buffer.getvalue().to_pybytes())
+        return edges
 
     @property
     def _metadata(self) -> Metadata:
@@ -66,9 +70,10 @@ class NewFolder:
         return {name: str(value).encode() for name, value in known.items() if value is not None} or None
 
 
-def _write_groups(where: Any, groups: Iterable[Sequence[NDArray[Any]]], metadata: Metadata) -> None:
-    """Write row groups as they arrive."""
+def _write_groups(where: Any, groups: Iterable[Sequence[NDArray[Any]]], metadata: Metadata) -> int:
+    """Write row groups as they arrive, and return the number of edges."""
     writer: pq.ParquetWriter | None = None
+    edges = 0
     try:
         for columns in groups:
             table = _to_table(columns, metadata)
@@ -76,9 +81,11 @@ def _write_groups(where: Any, groups: Iterable[Sequence[NDArray[Any]]], metadata
                 where, table.schema, compression="none", use_dictionary=False, write_page_checksum=True
             )
             writer.write_table(table, row_group_size=max(1, len(table)))
+            edges += len(table)
     finally:
         if writer is not None:
             writer.close()
+    return edges
 
 
 def row_groups(
@@ -114,7 +121,7 @@ def new_folder(store: str | os.PathLike[str], size: int, remedy: str = ANOTHER_D
     with writable(target.url, "folder"):
         refuse_taken_folder(target)
         refuse_small_disk(target, size, remedy)
-    with explain_full(target.url), written_whole(target) as folder:
+    with writable(target.url, "folder"), written_whole(target) as folder:
         yield NewFolder(folder)
 
 

@@ -17,6 +17,7 @@ from dask_rac.base.errors import InputError
 from dask_rac.base.events import Listener
 from dask_rac.base.public import public
 from dask_rac.base.settings import checked_settings
+from dask_rac.base.sparse import check_sparse
 from dask_rac.estimator.samples import Edges, Pairs, graph_edges, matrix_edges, pair_edges, pairs_of, refuse_unequal
 from dask_rac.results.clustering import Clustering
 from dask_rac.vectors.sources.opening import is_dask_array
@@ -279,6 +280,8 @@ class RAC(ClusterMixin, BaseEstimator):  # type: ignore[misc]
 
     def _checked(self, X: Any) -> Any:
         """Validate X."""
+        if sp.issparse(X):
+            check_sparse(X, "X")
         if is_dask_array(X) and any_graph(self.metric) and self.connectivity is None:
             validate_data(self, X, skip_check_array=True)
             return X
@@ -299,6 +302,8 @@ class RAC(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         if self._holds_distances and sp.issparse(X):
             raise InputError("X is sparse and already stores the distances of neighbours: leave connectivity out")
         matrix = self.connectivity(X) if callable(self.connectivity) else self.connectivity
+        if sp.issparse(matrix):
+            check_sparse(matrix, "connectivity")
         matrix = check_array(matrix, accept_sparse=("csr", "coo", "lil"))
         if matrix.shape != (n, n):
             raise InputError(

@@ -6,7 +6,8 @@ from typing import Any
 
 from dask_rac.base.errors import InputError
 from dask_rac.base.names import INCOMPLETE
-from dask_rac.files.urls import explained, locate
+from dask_rac.files.reading import readable
+from dask_rac.files.urls import NO_BUCKET, is_local, locate
 
 
 def list_files(name: str, remedy: str, complete: bool = True) -> tuple[str, dict[str, Any]]:
@@ -16,17 +17,35 @@ def list_files(name: str, remedy: str, complete: bool = True) -> tuple[str, dict
     """
     filesystem, root = locate(name)
     root = root.rstrip("/") or root
-    try:
-        with explained(name, InputError):
+    with readable(name):
+        try:
             info = filesystem.info(root)
-            infos: dict[str, Any] = filesystem.find(root, detail=True) if _is_folder(filesystem, info) else {root: info}
-    except (FileNotFoundError, NotADirectoryError):
-        raise InputError(f"{name} does not exist: {remedy}") from None
+            folder = _is_folder(filesystem, info)
+            infos = _files_below(filesystem, root) if folder else {root: info}
+        except (FileNotFoundError, NotADirectoryError) as error:
+            if NO_BUCKET in str(error):
+                raise
+            raise InputError(f"{name} does not exist: {remedy}") from None
     if complete and f"{root}/{INCOMPLETE}" in infos:
         raise InputError(
             f"{name} is not complete: it is being written, or was left by a run that was killed; in that case delete it"
         )
     return root, infos
+
+
+def _files_below(filesystem: Any, root: str) -> dict[str, Any]:
+    """Return all files below a folder; on a local disk fsspec would leave out folders that cannot be read."""
+    if not is_local(filesystem):
+        found: dict[str, Any] = filesystem.find(root, detail=True)
+        return found
+    folders, infos = [root], {}
+    while folders:
+        for info in filesystem.ls(folders.pop(), detail=True):
+            if info["type"] == "directory":
+                folders.append(info["name"])
+            else:
+                infos[info["name"]] = info
+    return dict(sorted(infos.items()))
 
 
 def _is_folder(filesystem: Any, info: dict[str, Any]) -> bool:

@@ -1,6 +1,7 @@
 """The lattice matches one computed node by node with Python integers."""
 
 import itertools
+import json
 import math
 from collections import Counter
 from functools import partial
@@ -189,7 +190,8 @@ def test_written_graph(tmp_path: Path) -> None:
     store = tmp_path / "deep" / "graph"
     in_small_files(1000, 12, 7, store)
     assert_close(pairs(read(store)), Naive(1000, 7).edges(range(1000), half_space(6)))
-    files = sorted(store.iterdir())
+    files = sorted(store.glob("*.parquet"))
+    assert json.loads((store / "_edges.json").read_text()) == {"edges": 6000, "files": 21}
     assert [file.name for file in files] == [f"part-{k:02}.parquet" for k in range(21)]
     metadata = pq.read_metadata(files[0])
     assert [metadata.row_group(k).num_rows for k in range(metadata.num_row_groups)] == [96, 96, 96]
@@ -227,7 +229,7 @@ def test_same_bytes_for_any_number_of_threads(tmp_path: Path) -> None:
             in_small_files(5000, 40, 1, tmp_path / str(threads), group=5000)
     contents = [{file.name: file.read_bytes() for file in (tmp_path / f).iterdir()} for f in "123"]
     assert contents[0] == contents[1] == contents[2]
-    assert len(contents[0]) == 7
+    assert len(contents[0]) == 8
 
 
 def test_seeds_differ(tmp_path: Path) -> None:
@@ -341,13 +343,13 @@ def test_empty_folder_and_link_are_filled(tmp_path: Path) -> None:
 def test_failure_leaves_nothing(threads: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     original = writing.NewFolder.write
 
-    def fail(self: writing.NewFolder, file: str, groups: Any) -> None:
+    def fail(self: writing.NewFolder, file: str, groups: Any) -> int:
         if int(file[5:-8]) > 1:
             raise OSError("disk on fire")
-        original(self, file, groups)
+        return original(self, file, groups)
 
     monkeypatch.setattr(writing.NewFolder, "write", fail)
-    with dask.config.set(num_workers=threads), pytest.raises(OSError, match="disk on fire"):
+    with dask.config.set(num_workers=threads), pytest.raises(InputError, match="graph cannot be written: disk on fire"):
         in_small_files(1000, 12, 0, tmp_path / "graph")
     assert not list(tmp_path.iterdir())
 
@@ -422,7 +424,7 @@ def test_failure_on_workers_leaves_nothing(client: Client, tmp_path: Path) -> No
     marker.touch()
     client.run(burn, str(marker))
     events: list[dask_rac.Event] = []
-    with pytest.raises(OSError, match="disk on fire"):
+    with pytest.raises(InputError, match="graph cannot be written: disk on fire"):
         in_small_files(1000, 12, 7, tmp_path / "graph", batch=2, client=client, progress=events.append)
     assert len(events) == 4  # only the files that were being written
     assert [path.name for path in tmp_path.iterdir()] == ["fire"]

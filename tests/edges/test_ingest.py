@@ -83,7 +83,7 @@ def test_blocks_and_groups_do_not_show(block: int, group: int, folder: Path) -> 
     path = written(frame, folder / "edges.csv")
     in_blocks(path, folder / "store", TextLimits(block, max(100, block // 3)), sizes=FileSizes(group))
     check(folder / "store", frame)
-    files = sorted((folder / "store").iterdir())
+    files = sorted((folder / "store").glob("*.parquet"))
     groups = [pq.read_metadata(file).row_group(k).num_rows for file in files for k in range(count_groups(file))]
     assert groups == [group] * (700 // group) + [700 % group] * (700 % group > 0)
     assert {count_groups(file) for file in files[:-1]} <= {4}
@@ -180,7 +180,8 @@ def test_wide_ids_are_wide_in_every_file(folder: Path) -> None:
     frame = pd.DataFrame({"source": [0] * 10, "target": [*range(9), 2**31], "weight": 1.5})
     in_blocks(written(frame, folder / "edges.csv"), folder / "store", TextLimits(), sizes=FileSizes(2))
     check(folder / "store", frame, ids="int64")
-    assert {str(pq.read_schema(file).field("source").type) for file in (folder / "store").iterdir()} == {"int64"}
+    kinds = {str(pq.read_schema(file).field("source").type) for file in (folder / "store").glob("*.parquet")}
+    assert kinds == {"int64"}
     frame["target"] = frame["target"].clip(upper=2**31 - 1)
     ingest(written(frame, folder / "edges.csv"), folder / "narrow")
     check(folder / "narrow", frame)
@@ -333,7 +334,7 @@ def test_damaged_parquet_is_an_error(folder: Path) -> None:
     data = bytearray(path.read_bytes())
     data[len(data) // 3] ^= 1
     path.write_bytes(data)
-    with pytest.raises(dask_rac.InputError, match=r"edges.parquet cannot be read from row 0 on"):
+    with pytest.raises(dask_rac.InputError, match=r"edges.parquet cannot be read as Parquet from row 0 on"):
         ingest(path, folder / "store")
     path.write_bytes(b"PAR1")
     with pytest.raises(dask_rac.InputError, match=r"cannot be read as Parquet"):
@@ -392,3 +393,23 @@ def test_places_that_cannot_be_used(folder: Path) -> None:
     with pytest.raises(dask_rac.InputError, match="exists"):
         ingest(path, folder / "store")
     assert (folder / "store/mine").read_text() == "mine"
+
+
+def test_a_byte_that_is_not_text_in_a_line_of_another_length(folder: Path) -> None:
+    (folder / "edges.csv").write_bytes(b"source,target,weight\n0,1,1.0\n1,2,1.0,caf\xe9\n")
+    with pytest.raises(dask_rac.InputError, match=r"line 3 of .*edges.csv has 4 columns and the first line has 3"):
+        ingest(folder / "edges.csv", folder / "store")
+
+
+@pytest.mark.parametrize("lines", [b"source,target,weight\r0,1,1.0\r", b"source,target,weight\n0,1,1.0\r1,2,1.0\n"])
+def test_lines_that_end_in_a_carriage_return(lines: bytes, folder: Path) -> None:
+    (folder / "edges.csv").write_bytes(lines)
+    with pytest.raises(dask_rac.InputError, match=r"edges.csv has a carriage return .*end all lines in LF or CR LF"):
+        ingest(folder / "edges.csv", folder / "store")
+
+
+def test_long_values_are_not_repeated_whole(folder: Path) -> None:
+    (folder / "edges.csv").write_bytes(b"source,target,weight\n0,1," + b"x" * 70_000 + b"\n")
+    with pytest.raises(dask_rac.InputError, match="not a number, in line 2") as caught:
+        ingest(folder / "edges.csv", folder / "store")
+    assert len(str(caught.value)) < 500

@@ -20,7 +20,8 @@ from dask_rac.base.names import ROUTED, shard_name
 from dask_rac.base.settings import Settings
 from dask_rac.base.spans import even_bins, starts_of
 from dask_rac.edges.checks import checked_ids, checked_weights, duplicates_policy
-from dask_rac.edges.source import Columns, EdgeSource, Unit
+from dask_rac.edges.source import Columns, EdgeSource
+from dask_rac.edges.units import Unit
 from dask_rac.engines.rows.packing import node_vectors
 from dask_rac.engines.rows.receipts import PIECE_CHUNK, Clock, Job, Receipt, fresh_name
 from dask_rac.files.arrays import read_array, write_group

@@ -14,6 +14,7 @@ from dask_rac.base.checks import check_kind, check_whole
 from dask_rac.base.errors import InputError, Where
 from dask_rac.base.ids import cluster_id_dtype
 from dask_rac.base.settings import EDGE_COLUMNS, Settings
+from dask_rac.base.sparse import check_sparse
 from dask_rac.edges.checks import (
     EdgeColumns,
     as_weights,
@@ -124,6 +125,7 @@ def _load_matrix(matrix: Any, n_nodes: int | None, settings: Settings, team: Tea
         raise InputError(f"n_nodes={n_nodes} is less than the {matrix.shape[0]} nodes of the matrix: leave it out")
     n = matrix.shape[0] if n_nodes is None else int(n_nodes)
     _check_memory(n, memory, f"a graph of {n} nodes is too large")
+    check_sparse(matrix)
     turned = matrix.format == "csc"  # equivalent to its transpose, which costs nothing
     rows = _sorted_rows(matrix.T if turned else matrix, settings)
 
@@ -165,21 +167,11 @@ def _sorted_rows(matrix: Any, settings: Settings) -> sp.csr_array:
             "and eliminate_zeros() unless a zero is an edge"
         )
     if matrix.format == "csr":
-        _refuse_damage(matrix)
         sorted_rows: sp.csr_array = matrix if matrix.has_sorted_indices else matrix.sorted_indices()
         return sorted_rows
     rows: sp.csr_array = matrix.tocsr()
     entries = matrix.tocoo()
     return rows if rows.nnz == entries.nnz else _settled_rows(entries, settings)  # scipy has summed duplicates
-
-
-def _refuse_damage(matrix: Any) -> None:
-    """Raise if the arrays of a CSR or CSC matrix are inconsistent; the user may have assigned them."""
-    indptr, indices, n = matrix.indptr, matrix.indices, matrix.shape[0]
-    sound = len(indptr) == n + 1 and indptr[0] == 0 and len(indices) == len(matrix.data) == indptr[-1]
-    sound = sound and bool((np.diff(indptr) >= 0).all())
-    if not sound or (len(indices) and not 0 <= int(indices.min()) <= int(indices.max()) < n):
-        raise InputError("the matrix is damaged: its indptr, indices and data are inconsistent; build it again")
 
 
 def _check_memory(n: int, memory: int, what: str) -> None:

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dask_rac.edges.source import EdgeSource, Unit
+from dask_rac.edges.source import EdgeSource
+from dask_rac.edges.units import Unit
 from dask_rac.engines.contract import EdgeArrays, EdgePiece, Work
 from dask_rac.engines.rows.intake import intake_graph, lay_out, scan_graph
 from dask_rac.engines.rows.receipts import new_job

@@ -23,6 +23,7 @@ from dask_rac.base.events import Event, Listener
 from dask_rac.base.names import GRAPH_FACTS, GRAPH_HEADER, INCOMPLETE, LOCK, WORK
 from dask_rac.base.records import decoded, parse_json
 from dask_rac.base.text import quoted
+from dask_rac.edges.source import open_edges
 from dask_rac.files.flushing import flush_tree
 from dask_rac.files.folder import Folder
 from dask_rac.files.full import explain_full
@@ -56,6 +57,7 @@ def build(vectors: Any, request: Request, target: Folder, options: Options, repo
     identity = _identity(request, _mark(vectors, source))
     if (finished := read_facts(target)) is not None and (target.local or not target.exists(INCOMPLETE)):
         _refuse_other(finished.identity, identity, target.url)
+        open_edges(target.url)  # raises if a file of edges is lost
         return finished
     _refuse_inside(source, target)
     with _working_folder(target, identity) as folder, folder.locked():
@@ -164,7 +166,7 @@ def _refuse_other(before: str, now: str, place: str) -> None:
 
 @contextmanager
 def _resumable(target: Folder) -> Iterator[None]:
-    """Explain how to resume after an interrupt or a full disk."""
+    """Explain how to resume after an interrupt, or when the disk is full or fails."""
     again = "run it again with the same arguments to continue"
     try:
         with explain_full(target.url, f"make room, then {again}", StoppedError):
@@ -172,6 +174,10 @@ def _resumable(target: Folder) -> Iterator[None]:
     except KeyboardInterrupt as stopped:
         stopped.add_note(f"finished work is kept; {again}")
         raise
+    except OSError as error:
+        if error.errno is None:  # not of a file
+            raise
+        raise StoreError(f"{target.url} cannot be written or read: {error}; mend its disk, then {again}") from error
 
 
 def _spooled(folder: Folder, source: VectorSource | None, array: Any, scheduler: Scheduler) -> VectorSource:

@@ -68,6 +68,8 @@ class GraphFacts:
     seconds: float = 0.0
     identity: str = ""
     """Identifies this graph: the vectors and the request."""
+    files: int | None = None
+    """Number of files of edges; None if the graph was built by a version that did not record it."""
 
     def advice(self) -> str | None:
         """Return advice for a graph with several components, None for a connected one."""
@@ -121,7 +123,7 @@ class Stages:
         neighbours.forget_graph(job.token)
         facts = request.kind, request.metric.name, source.rows, edges, components, largest
         method = "approximate" if recall is not None else "tree" if job.tree else "products"
-        return GraphFacts(*facts, method, recall, dropped)
+        return GraphFacts(*facts, method, recall, dropped, files=len(written))
 
     def _planned(self) -> tuple[list[Span], bool]:
         """Return the spans that tasks work on, and whether to use a tree; raise if memory or disk do not suffice."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -12,13 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dask_rac.base.errors import InputError
+from dask_rac.files.npy import HEAD, read_header
+from dask_rac.files.reading import readable
 from dask_rac.files.stamps import stamp
-from dask_rac.files.urls import explained, is_local, locate
-from dask_rac.vectors.sources.source import FileSource, Part, check_shape, checked_dtype, shown_name
+from dask_rac.files.urls import is_local, locate
+from dask_rac.vectors.sources.source import FileSource, Part, check_shape, checked_dtype, memory_of, shown_name
 
 RECORD_ENDINGS = {".fvecs": "float32", ".bvecs": "uint8"}
 FLAT_ENDINGS = (".npy", *RECORD_ENDINGS)
-HEAD = 2**16  # bytes, more than the header of any .npy of numbers
 HEADS = 16  # fetched at a time from an object store
 
 
@@ -43,14 +43,14 @@ class FlatPart(Part):
 
 @dataclass(frozen=True, kw_only=True)
 class FlatSource(FileSource):
-    """Vectors in flat files: memory-mapped if local, else one request per range."""
+    """Vectors in flat files: one read or request per range."""
 
     def _part_rows(self, part: FlatPart, first: int, last: int) -> NDArray[Any]:
         filesystem, _ = locate(self.name)
         start, count = part.offset + first * part.record.itemsize, last - first
-        records: NDArray[Any]
         if is_local(filesystem):
-            records = np.asarray(np.memmap(part.path, part.record, "r", start, (count,)))
+            records = np.empty(count, part.record)
+            _fill(part, start, memory_of(records))
         else:
             data = filesystem.cat_file(part.path, start=start, end=start + count * part.record.itemsize)
             records = np.frombuffer(data, part.record, count)
@@ -69,6 +69,17 @@ class FlatSource(FileSource):
             )
 
 
+def _fill(part: FlatPart, start: int, room: memoryview) -> None:
+    """Read from a local file; a memory map would end the process when the disk fails or the file is cut."""
+    with open(part.path, "rb", buffering=0) as file:
+        file.seek(start)
+        while len(room):
+            count = file.readinto(room)
+            if not count:
+                raise InputError(f"{part.shown} cannot be read: it was cut short after it was opened; write it again")
+            room = room[count:]
+
+
 def open_flat(name: str, files: Sequence[str], infos: dict[str, Any]) -> FlatSource:
     """Open the flat files at a path, in the given order."""
     filesystem, root = locate(name)
@@ -76,7 +87,7 @@ def open_flat(name: str, files: Sequence[str], infos: dict[str, Any]) -> FlatSou
     def opened(file: str) -> FlatPart:
         return _open_part(filesystem, file, infos[file], shown_name(name, root, file))
 
-    with explained(name, InputError):
+    with readable(name):
         if is_local(filesystem) or len(files) == 1:
             parts = tuple(map(opened, files))
         else:
@@ -126,26 +137,21 @@ def _open_part(filesystem: Any, path: str, info: dict[str, Any], shown: str) -> 
 
 def _npy_part(path: str, info: dict[str, Any], head: bytes, shown: str) -> FlatPart:
     """Return what the header of a .npy file states."""
-    file, size = io.BytesIO(head), int(info["size"])
-    try:
-        version = np.lib.format.read_magic(file)
-        read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-        shape, fortran, dtype = read(file)
-    except (ValueError, EOFError) as error:
-        raise InputError(f"{shown} cannot be read as .npy: {error}; write it again with numpy.save") from error
+    header, size = read_header(head, shown), int(info["size"])
+    shape, dtype, offset = header.shape, header.dtype, header.offset
     name = checked_dtype(dtype, shown)
     if len(shape) != 2 or not shape[1]:
         check_shape(shape, shown)
-    if fortran:
+    if header.fortran:
         raise InputError(
             f"{shown} is in Fortran order, column after column: store rows, with "
             "numpy.save(path, numpy.ascontiguousarray(vectors))"
         )
-    offset, value = file.tell(), dtype.newbyteorder("<").str if name == "uint8" else dtype.str
+    value = dtype.newbyteorder("<").str if name == "uint8" else dtype.str
     row = shape[1] * dtype.itemsize
-    if size != offset + shape[0] * row:
+    if size != header.size:
         raise InputError(
-            f"{shown} is {size} bytes, not {offset + shape[0] * row}: of its {shape[0]} vectors it holds "
+            f"{shown} is {size} bytes, not {header.size}: of its {shape[0]} vectors it holds "
             f"{min(shape[0], (size - offset) // row)} whole ones; copy or write it again"
         )
     return FlatPart(

@@ -13,7 +13,10 @@ import pandas as pd
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from dask_rac.base.errors import InputError, plain_row, refuse_nulls
+from dask_rac.base.errors import InputError, ResourceError, plain_row, refuse_nulls
+from dask_rac.base.sparse import check_sparse
+from dask_rac.base.text import size_text
+from dask_rac.tasks.machine import memory_limit
 from dask_rac.vectors.sources.source import (
     Block,
     VectorSource,
@@ -106,7 +109,9 @@ def open_array(values: Any) -> ArraySource:
 def open_matrix(matrix: Any, name: str = NAME, stamp: str = "") -> MatrixSource:
     """Open the rows of a sparse matrix in any format; it is not modified."""
     check_shape(matrix.shape, name)
+    check_sparse(matrix, name)
     dtype = checked_dtype(matrix.dtype, name)
+    _refuse_many(matrix.shape[0], name)
     # Conversion to rows may sum duplicates, beyond what a byte holds.
     wide = "int64" if dtype == "uint8" and matrix.format != "csr" else dtype
     rows = canonical(sp.csr_array(matrix.astype(wide, copy=False)), dtype, name)
@@ -124,6 +129,16 @@ def open_matrix(matrix: Any, name: str = NAME, stamp: str = "") -> MatrixSource:
         matrix=rows,
         stamp=stamp,
     )
+
+
+def _refuse_many(rows: int, name: str) -> None:
+    """Raise if there are more rows than memory can hold, even if all are empty."""
+    needed = rows * np.dtype(np.int64).itemsize
+    if needed > memory_limit():
+        raise ResourceError(
+            f"the {rows} rows of {name} need {size_text(needed)} of memory even if they are empty, and there are "
+            f"{size_text(memory_limit())}: drop empty rows"
+        )
 
 
 def open_frame(frame: pd.DataFrame, columns: Sequence[str] | None) -> ArraySource:

@@ -1,18 +1,15 @@
 """Vectors in any form users have them, in memory or on disk; no other code depends on the form.
 
 `open_vectors` turns any of them into a `VectorSource`, which reads ranges of rows. The forms are in `memory`, `flat`
-(.npy, .fvecs, .bvecs), `zarr_files` and `parquet_files`; `writing` writes new files.
+(.npy, .fvecs, .bvecs), `npz_files`, `zarr_files` and `parquet_files`; `writing` writes new files.
 """
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Sequence
-from hashlib import sha256
 from os import PathLike, fspath
 from typing import Any
-from zipfile import BadZipFile
 
 import numpy as np
 import pandas as pd
@@ -21,10 +18,10 @@ import scipy.sparse as sp
 from dask_rac.base.errors import InputError
 from dask_rac.base.names import PARQUET_ENDINGS
 from dask_rac.files.listing import list_files
-from dask_rac.files.stamps import stamp
-from dask_rac.files.urls import explained, locate
+from dask_rac.files.reading import readable
 from dask_rac.vectors.sources.flat import FLAT_ENDINGS, open_flat
 from dask_rac.vectors.sources.memory import NAME, as_array, open_array, open_frame, open_matrix
+from dask_rac.vectors.sources.npz_files import open_npz
 from dask_rac.vectors.sources.parquet_files import open_parquet
 from dask_rac.vectors.sources.source import VectorSource, check_shape, checked_dtype, in_order
 from dask_rac.vectors.sources.writing import open_parts, spool_vectors, write_part, write_vectors
@@ -95,10 +92,8 @@ def _open_path(name: str, columns: Sequence[str] | None) -> VectorSource:
     """Open the vectors at a path or URL."""
     if not name:
         raise InputError(f"vectors='' is not a path: give {KNOWN}")
-    try:
+    with readable(name):
         return _open_found(name, columns)
-    except OSError as error:
-        raise InputError(f"{name} cannot be read: {error}; check that this process may read it") from error
 
 
 def _open_found(name: str, columns: Sequence[str] | None) -> VectorSource:
@@ -114,27 +109,12 @@ def _open_found(name: str, columns: Sequence[str] | None) -> VectorSource:
     if zarr:
         return open_zarr(name, infos)
     if root in infos and root.endswith(".npz"):
-        return _open_npz(name, root, infos[root])
+        return open_npz(name, root, infos[root])
     endings = FLAT_ENDINGS if root in infos else (".npy",)
     files = in_order(file for file in infos if file.endswith(endings))
     if not files:
         raise InputError(f"{name} holds no vectors in a known format: give {KNOWN}")
     return open_flat(name, files, infos)
-
-
-def _open_npz(name: str, path: str, info: dict[str, Any]) -> VectorSource:
-    """Load the sparse matrix that scipy saved in a file."""
-    try:
-        with explained(name, InputError), locate(name)[0].open(path, "rb") as file:
-            matrix = sp.load_npz(file)
-    except InputError:
-        raise
-    except (OSError, ValueError, KeyError, BadZipFile, EOFError) as error:
-        raise InputError(
-            f"{name} was not written by scipy.sparse.save_npz, or is damaged: use that for sparse vectors, and "
-            "numpy.save for dense ones"
-        ) from error
-    return open_matrix(matrix, name, sha256(json.dumps([int(info["size"]), stamp(info)]).encode()).hexdigest())
 
 
 def _refuse_columns(columns: Sequence[str] | None, what: str) -> None:

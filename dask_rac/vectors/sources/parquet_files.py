@@ -17,9 +17,12 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from dask_rac.base.errors import InputError, Where, refuse_nulls, refuse_rows
+from dask_rac.base.text import listed
+from dask_rac.files.parquet_input import checked_groups
 from dask_rac.files.ranges import opened
+from dask_rac.files.reading import readable
 from dask_rac.files.stamps import stamp
-from dask_rac.files.urls import explained, is_local, locate
+from dask_rac.files.urls import is_local, locate
 from dask_rac.vectors.sources.source import FileSource, Part, check_shape, shown_name, widest
 
 KINDS = {pa.float32(): "float32", pa.float64(): "float64", pa.uint8(): "uint8"}
@@ -135,13 +138,10 @@ def open_parquet(
 
 def _facts(url: str, path: str, info: dict[str, Any], shown: str) -> tuple[ParquetPart, pa.Schema]:
     """Return what the footer of a Parquet file states."""
-    try:
-        with explained(url, InputError):
-            footer = _footer(url, path, int(info["size"]), stamp(info))
-            schema = footer.schema.to_arrow_schema()
-    except (pa.ArrowException, OSError) as error:
-        raise InputError(f"{shown} cannot be read as Parquet: {error}; write it again") from error
-    groups = tuple(footer.row_group(number).num_rows for number in range(footer.num_row_groups))
+    with readable(shown, "Parquet", url):
+        footer = _footer(url, path, int(info["size"]), stamp(info))
+        schema = footer.schema.to_arrow_schema()
+        groups = checked_groups(footer, shown)
     size, rows = int(info["size"]), footer.num_rows
     return ParquetPart(path=path, shown=shown, rows=rows, bytes=size, stamp=stamp(info), groups=groups), schema
 
@@ -169,7 +169,7 @@ def _kind(schema: pa.Schema, column: str, shown: str) -> tuple[str, bool]:
     names = schema.names
     if names.count(column) != 1:
         count = f"{names.count(column)} columns" if column in names else "no column"
-        raise InputError(f"{shown} has {count} {column!r}: it has {', '.join(names)}; choose with columns=")
+        raise InputError(f"{shown} has {count} {column!r}: it has {listed(names)}; choose with columns=")
     kind = schema.field(column).type
     if _values(kind) not in KINDS:
         raise InputError(
@@ -190,11 +190,8 @@ def _list_length(name: str, parts: Sequence[ParquetPart], column: str) -> int:
     """Return the length of the first list."""
     part = next(part for part in parts if part.rows)
     group = next(number for number, rows in enumerate(part.groups) if rows)
-    try:
-        with explained(name, InputError):
-            batch: Any = next(_batches(name, part, [group], (column,), 1))
-    except (pa.ArrowException, OSError) as error:
-        raise InputError(f"{part.shown} cannot be read: {error}; write it again") from error
+    with readable(part.shown, url=name):
+        batch: Any = next(_batches(name, part, [group], (column,), 1))
     lists = batch.column(column)
     if lists.null_count:
         refuse_nulls(np.ones(1, np.bool_), column, lambda _: f"row 0 of {part.shown}")

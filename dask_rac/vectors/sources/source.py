@@ -11,11 +11,11 @@ from hashlib import sha256
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from dask_rac.base.errors import InputError
+from dask_rac.files.reading import readable
 from dask_rac.files.stamps import stamp
 from dask_rac.files.urls import explained, locate
 
@@ -67,15 +67,8 @@ class VectorSource(ABC):
         if start == stop:
             empty = np.empty((0, self.dimensions), self.dtype)
             return sp.csr_array(empty) if self.sparse else empty
-        try:
-            with explained(self.name, InputError):
-                return frozen(self._rows(start, stop))
-        except InputError:
-            raise
-        except FileNotFoundError as error:
-            raise InputError(f"{self.name} no longer exists: restore it; {error}") from error
-        except (pa.ArrowException, OSError, ValueError, KeyError, RuntimeError) as error:
-            raise InputError(f"{self.name} cannot be read: {error}; write it again") from error
+        with readable(self.name):
+            return frozen(self._rows(start, stop))
 
     def where(self, row: int) -> str:
         """Return the location of a row."""

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -12,13 +11,14 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from dask_rac.base.errors import InputError
+from dask_rac.base.text import listed
+from dask_rac.files.reading import readable
 from dask_rac.files.stamps import listing_stamp
 from dask_rac.files.urls import explained, is_local, locate
 from dask_rac.vectors.sources.source import Block, FileSource, Part, canonical, check_shape, checked_dtype, sparse_block
 
 ZARR_FILES = ("zarr.json", ".zarray", ".zgroup")
 CSR_ARRAYS = ("data", "indices", "indptr")
-KEPT = 64  # arrays that a process keeps open
 
 
 @dataclass(frozen=True)
@@ -35,9 +35,6 @@ class ZarrSizes:
 class ZarrSource(FileSource):
     """Vectors in a Zarr array."""
 
-    complete: bool
-    """Whether all chunks existed when it was opened; Zarr may leave out those that hold only the fill value."""
-
     def reachable(self) -> bool:
         """Whether this process sees the files unchanged since the source was opened."""
         filesystem, root = locate(self.parts[0].path)
@@ -46,7 +43,7 @@ class ZarrSource(FileSource):
         return listing_stamp(root, infos) == self.parts[0].stamp
 
     def _part_rows(self, part: Part, first: int, last: int) -> Block:
-        return np.ascontiguousarray(_kept(part.path, part.stamp, self.complete)[first:last], self.dtype)
+        return np.ascontiguousarray(_node(part.path, part.stamp)[first:last], self.dtype)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,7 +51,7 @@ class ZarrSparseSource(ZarrSource):
     """Vectors in a Zarr group that stores a CSR matrix: `data`, `indices`, `indptr`, and the attribute `shape`."""
 
     def _part_rows(self, part: Part, first: int, last: int) -> sp.csr_array:
-        group = _kept(part.path, part.stamp, self.complete)
+        group = _csr_arrays(part.path, part.stamp)
         indptr = np.asarray(group["indptr"][first : last + 1]).astype(np.int64)
         lengths = np.diff(indptr)
         wrong = (lengths < 0) | (indptr[1:] > self.entries) | (indptr[:-1] < 0)
@@ -82,11 +79,11 @@ def open_zarr(name: str, infos: dict[str, Any]) -> ZarrSource:
     filesystem, root = locate(name)
     place = root if is_local(filesystem) else name
     listing = listing_stamp(root, infos)
-    with explained(name, InputError):
-        node = _kept(place, listing, False)
+    node = _node(place, listing)
+    with readable(name, "Zarr"):
         sparse = hasattr(node, "array_keys")
         shape, dtype, entries = _csr_facts(node, name) if sparse else _array_facts(node, name)
-        complete = _is_complete([node[key] for key in CSR_ARRAYS] if sparse else [node], infos)
+        _check_chunks(_csr_arrays(place, listing).values() if sparse else [node], root, infos, name)
     size = sum(int(info["size"] or 0) for info in infos.values())
     return (ZarrSparseSource if sparse else ZarrSource)(
         name=name,
@@ -99,7 +96,6 @@ def open_zarr(name: str, infos: dict[str, Any]) -> ZarrSource:
         bytes=size,
         on_disk=True,
         parts=(Part(path=place, shown=name, rows=shape[0], bytes=size, stamp=listing),),
-        complete=complete,
     )
 
 
@@ -196,7 +192,7 @@ def _csr_facts(group: Any, name: str) -> tuple[tuple[int, int], str, int]:
     names = sorted(group.keys())
     if not set(CSR_ARRAYS) <= set(group.array_keys()):
         raise InputError(
-            f"{name} is a Zarr group of {', '.join(names) or 'nothing'}, not a CSR matrix of {', '.join(CSR_ARRAYS)}: "
+            f"{name} is a Zarr group of {listed(names) or 'nothing'}, not a CSR matrix of {', '.join(CSR_ARRAYS)}: "
             "give the path of the array or matrix in it"
         )
     form, shape = group.attrs.get("encoding-type", "csr_matrix"), group.attrs.get("shape")
@@ -222,21 +218,22 @@ def _csr_facts(group: Any, name: str) -> tuple[tuple[int, int], str, int]:
     return (shape[0], shape[1]), dtype, lengths["data"]
 
 
-def _is_complete(arrays: Sequence[Any], infos: dict[str, Any]) -> bool:
-    """Whether no chunk of the arrays is left out."""
-    from dask_rac.vectors.sources.zarr_chunks import METADATA, chunk_files  # noqa: PLC0415 - as above
+def _check_chunks(arrays: Iterable[Any], root: str, infos: dict[str, Any], name: str) -> None:
+    """Raise if a chunk of the arrays is missing or too small."""
+    from dask_rac.files.zarr_input import check_chunks  # noqa: PLC0415 - as above
 
-    return sum(map(chunk_files, arrays)) == sum(not path.endswith(METADATA) for path in infos)
+    check_chunks(arrays, root, infos, name)
 
 
-@lru_cache(KEPT)
-def _kept(place: str, _listing: str, complete: bool) -> Any:
-    """Open a Zarr array or group; each process reads its metadata only once."""
-    import zarr  # noqa: PLC0415 - as above
+def _csr_arrays(place: str, listing: str) -> dict[str, Any]:
+    """Open the arrays of a CSR matrix."""
+    from dask_rac.files.zarr_input import kept_arrays  # noqa: PLC0415 - as above
 
-    from dask_rac.vectors.sources.zarr_chunks import chunk_store  # noqa: PLC0415 - as above
+    return kept_arrays(place, listing, CSR_ARRAYS)
 
-    try:
-        return zarr.open(chunk_store(place, complete), mode="r")
-    except (ValueError, TypeError, KeyError) as error:
-        raise InputError(f"{place} cannot be read as Zarr: {error}; write it again") from error
+
+def _node(place: str, listing: str) -> Any:
+    """Open a Zarr array or group."""
+    from dask_rac.files.zarr_input import kept_node  # noqa: PLC0415 - as above
+
+    return kept_node(place, listing)
