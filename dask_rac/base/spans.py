@@ -47,6 +47,11 @@ def even_bins(entries: NDArray[np.int64], count: int) -> NDArray[np.int64]:
     return borders
 
 
+def spread(rows: int, bins: int, width: int) -> NDArray[np.int64]:
+    """Return how many of `rows` rows are in each of `bins` bins of `width` rows."""
+    return np.clip(rows - width * np.arange(bins, dtype=np.int64), 0, width)
+
+
 def steps_of(counts: NDArray[np.int64], most: int) -> list[Span]:
     """Return spans of rows with at most `most` edges together, or of a single row."""
     ends = np.cumsum(counts)

@@ -35,6 +35,8 @@ VECTORS = "vectors, build a graph from them first, with graph=dict(k=15) or knn_
 KNOWN = "the path of a Parquet file or folder, or of a Zarr group"
 BATCH_ROWS = 1_000_000
 FOOTERS = 16  # fetched at a time from an object store, and kept by each process
+BUFFER = 2**18  # bytes of a column that are read at a time from a local file
+FAR_BUFFER = 2**22  # the same of a row group on an object store that is too large to be fetched at once
 
 
 Columns = dict[str, NDArray[Any]]
@@ -82,6 +84,11 @@ class EdgeSource:
         return next((file.kind for file in self.files if file.kind is not None), None)
 
     @property
+    def whole_rows(self) -> int:
+        """Rows that can only be decoded together."""
+        return max((file.whole_rows for file in self.files), default=0)
+
+    @property
     def fingerprint(self) -> str:
         """A digest that identifies these files: their names, sizes and times."""
         facts = [(file.path.removeprefix(self.files[0].path), file.rows, file.bytes, file.stamp) for file in self.files]
@@ -110,6 +117,7 @@ class EdgeSource:
                 if columns is not None:
                     columns = _checked_columns(columns, partial(_located, unit.file, row))
             if columns is None:
+                pa.default_memory_pool().release_unused()
                 break
             end = row + len(columns["weight"])
             yield columns, partial(_located, unit.file, row)
@@ -146,10 +154,15 @@ class EdgeSource:
         with opened(filesystem, file.path, file.bytes) as handle:
             far = not is_local(filesystem)
             footer = _kept_footer(self.name, file) if far else None
-            parquet = pq.ParquetFile(handle, metadata=footer, pre_buffer=far, page_checksum_verification=True)
-            for groups in _bunches(file.groups, unit, self.batch_rows) if far else [unit.numbers]:
+            for groups in _bunches(file.groups, unit, self.batch_rows) if far else [list(unit.numbers)]:
+                at_once = far and sum(file.groups[number] for number in groups) <= self.batch_rows
+                # Without a buffer Arrow holds all columns of a row group as they are in the file, however large it is.
+                buffer = 0 if at_once else FAR_BUFFER if far else BUFFER
+                parquet = pq.ParquetFile(
+                    handle, metadata=footer, pre_buffer=at_once, buffer_size=buffer, page_checksum_verification=True
+                )
                 for batch in parquet.iter_batches(
-                    self.batch_rows, row_groups=list(groups), columns=list(EDGE_COLUMNS), use_threads=False
+                    self.batch_rows, row_groups=groups, columns=list(EDGE_COLUMNS), use_threads=False
                 ):
                     yield row, batch
                     row += len(batch)

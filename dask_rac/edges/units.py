@@ -24,6 +24,8 @@ class EdgeFile:
     """Number of nodes, if the file states it: some may have no edges."""
     kind: str | None = None
     """Whether weights are distances or similarities, if the file states it."""
+    whole_rows: int = 0
+    """Rows that can only be decoded together: those of a chunk. Row groups are decoded in pieces."""
 
 
 @dataclass(frozen=True)

@@ -35,7 +35,8 @@ def zarr_file(name: str, root: str, files: Mapping[str, Any]) -> EdgeFile:
     rows, chunk = lengths["source"], int((arrays["weight"].shards or arrays["weight"].chunks)[0])
     groups = tuple(min(chunk, rows - start) for start in range(0, rows, chunk))
     size = sum(int(info["size"] or 0) for info in files.values())
-    return EdgeFile(name, rows, groups, str(arrays["weight"].dtype), listing, size)
+    whole = min(rows, max(int(array.chunks[0]) for array in arrays.values()))
+    return EdgeFile(name, rows, groups, str(arrays["weight"].dtype), listing, size, whole_rows=whole)
 
 
 def zarr_batches(file: EdgeFile, unit: Unit, batch_rows: int) -> Iterator[tuple[int, dict[str, NDArray[Any]]]]:

@@ -83,6 +83,8 @@ class MergeList:
     """One for each round."""
     loops: int = 0
     """Self loops that were dropped."""
+    stalled: int = 0
+    """Edges that were left when rounds hardly made progress and the finisher had no room; 0 at the end."""
 
 
 @dataclass(frozen=True)
@@ -96,6 +98,8 @@ class Expected:
     """dtype."""
     bytes: int
     """On disk."""
+    whole_rows: int = 0
+    """Rows that can only be decoded together: those of a chunk."""
 
 
 @dataclass(frozen=True)
@@ -103,15 +107,17 @@ class Sizes:
     """What a run would take, before it runs."""
 
     shards: int
-    """Into which the graph is cut at first; 1 if it stays in memory."""
+    """Into which the graph is cut at first."""
     shard_bytes: int
-    """Of each, in memory."""
+    """Of each, in memory: its entries and its rows."""
     memory: int
     """Bytes of arrays at the peak, in all processes together."""
     disk: int
     """Bytes of the store at the peak, as a rule."""
     graph: TaskGraph
     """The tasks of the first round."""
+    node_bytes: int = 0
+    """Of the memory: what each process holds for the nodes, whatever the shards."""
 
 
 @dataclass(frozen=True)
@@ -175,6 +181,8 @@ class Work:
     """Merges committed so far."""
     last: RoundRecord | None = None
     """What the last round did."""
+    recent: Sequence[RoundRecord] = ()
+    """What the last few rounds did, the oldest first."""
     attempt: str = ""
     """The name of this step, which no other has: its folder in `rounds`, and part of the names of its tasks."""
     seconds: dict[str, float] = field(default_factory=dict)

@@ -17,11 +17,17 @@ from numpy.typing import NDArray
 from dask_rac.base.errors import DamagedStoreError
 from dask_rac.base.names import partition_name
 from dask_rac.base.settings import MERGE_COLUMNS
+from dask_rac.base.spans import batches
 from dask_rac.files.folder import Folder
 
 ROW_GROUP = 1_000_000
 
+MERGE_GROUP = 2**18  # rows, which are converted at a time
+
 MERGE_TYPES = (np.int64, np.int64, np.float64, np.int64, np.int32)
+MERGE_SCHEMA = pa.schema(
+    [(name, pa.from_numpy_dtype(np.dtype(kind))) for name, kind in zip(MERGE_COLUMNS, MERGE_TYPES, strict=True)]
+)
 
 
 @dataclass(frozen=True)
@@ -41,14 +47,17 @@ class TableRecord:
 
 def write_merges(folder: Folder, name: str, columns: Iterable[NDArray[Any]]) -> TableRecord:
     """Write merges as a new Parquet file."""
-    typed = [np.asarray(column, dtype) for column, dtype in zip(columns, MERGE_TYPES, strict=True)]
-    table = pa.table({name: pa.array(column) for name, column in zip(MERGE_COLUMNS, typed, strict=True)})
-    buffer = BytesIO()
-    pq.write_table(table, buffer, row_group_size=ROW_GROUP, compression="zstd", write_page_checksum=True)
+    given, buffer = tuple(columns), BytesIO()
+    rows, height = len(given[0]), given[2]
+    with pq.ParquetWriter(buffer, MERGE_SCHEMA, compression="zstd", write_page_checksum=True) as writer:
+        for start, stop in batches(0, max(rows, 1), MERGE_GROUP):
+            typed = (np.asarray(column[start:stop], kind) for column, kind in zip(given, MERGE_TYPES, strict=True))
+            writer.write_table(pa.table([pa.array(column) for column in typed], schema=MERGE_SCHEMA), MERGE_GROUP)
+    pa.default_memory_pool().release_unused()
     data = buffer.getvalue()
     folder.write(name, data)
-    low, high = float(typed[2].min(initial=np.inf)), float(typed[2].max(initial=-np.inf))
-    return TableRecord(name, len(table), low, high, len(data), sha256(data).hexdigest())
+    low, high = float(height.min(initial=np.inf)), float(height.max(initial=-np.inf))
+    return TableRecord(name, rows, low, high, len(data), sha256(data).hexdigest())
 
 
 def write_frame(frame: pd.DataFrame, folder: Folder, number: int) -> None:

@@ -25,7 +25,7 @@ from dask_rac.edges.source import is_table, open_edges
 from dask_rac.engines.contract import Limits, MergeList
 from dask_rac.engines.in_memory import run
 from dask_rac.engines.rows.load import load_graph
-from dask_rac.engines.rows.sizes import REST_COPIES, REST_VECTORS, EntrySizes
+from dask_rac.engines.rows.needs import EntrySizes, rest_bytes
 from dask_rac.engines.warmup import compile_kernels
 from dask_rac.kernels.arrays import Merges
 from dask_rac.runs.options import PlanOptions
@@ -110,8 +110,7 @@ def cluster_in_memory(edges: Any, task: Task) -> MergeList | InputError | Resour
 def check_room(edges: Any, n_nodes: int | None, settings: Settings, limit: int) -> None:
     """Raise if a run on these edges cannot fit in a worker with `limit` bytes of memory."""
     rows, nodes = _rows(edges), n_nodes if isinstance(n_nodes, int) else 0
-    entry = EntrySizes.of(settings, nodes, rows, "float64").entry
-    needed = int(REST_COPIES * entry * 2 * rows) + ROW_BYTES * rows + REST_VECTORS * nodes
+    needed = rest_bytes(EntrySizes.of(settings, nodes, rows, "float64"), nodes, 2 * rows) + ROW_BYTES * rows
     if needed + PROCESS_BYTES > SHARE * limit:
         raise ResourceError(
             f"{rows:,} edges need at least {size_text(needed)} of memory, and a worker has {size_text(limit)}: {REMEDY}"

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from time import monotonic, perf_counter
 from typing import Any
 
@@ -32,6 +33,7 @@ from dask_rac.tasks.budget import Budget
 from dask_rac.tasks.scheduler import Scheduler
 
 NEXT = 1.4  # of a state's bytes: the most that the next one and the rows that move take, as a rule
+RECENT = 16  # rounds whose records an engine gets
 
 
 @dataclass
@@ -105,14 +107,16 @@ class StoredRun:
             len(self.chain),
             self.facts if self.chain else None,
             self.journal.merged,
-            self._last_record(),
+            *self._last_records(),
         )
         self._attempt = work.attempt
         return work
 
-    def _last_record(self) -> RoundRecord | None:
-        """What the last round did."""
-        return next((record for manifest in reversed(self.chain) for record in reversed(manifest.records)), None)
+    def _last_records(self) -> tuple[RoundRecord | None, list[RoundRecord]]:
+        """What the last round did, and the last few."""
+        newest = (record for manifest in reversed(self.chain) for record in reversed(manifest.records))
+        recent = list(islice(newest, RECENT))[::-1]
+        return (recent[-1] if recent else None), recent
 
     def _commit(self, step: Step, work: Work) -> None:
         """Make a step count, then delete what is no longer needed."""

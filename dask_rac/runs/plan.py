@@ -31,9 +31,9 @@ class Plan:
     edges: int
     """Rows of the input, including self loops and repeated edges."""
     shards: int
-    """How many shards the graph is cut into at first; 1 if it stays in memory."""
+    """How many shards the graph is cut into at first."""
     shard_bytes: int
-    """Bytes of each shard in memory."""
+    """Bytes of each shard in memory: its entries and its rows."""
     memory: int
     """Bytes of arrays at the peak, in all processes together."""
     budget: Budget
@@ -44,6 +44,8 @@ class Plan:
     """Size of the edges on disk, in bytes."""
     graph: Any
     """The first round as a Dask graph; `plan.graph.visualize()` draws it."""
+    node_bytes: int = 0
+    """Bytes that each process needs for the nodes alone, however many shards there are; part of `memory`."""
 
     def visualize(self, *arguments: Any, **keywords: Any) -> Any:
         """Draw the graph of the first round, like `visualize` of Dask's own collections."""
@@ -68,6 +70,7 @@ class Plan:
             "edges": f"{self.edges:,}",
             "shards": f"{self.shards:,} of {size_text(self.shard_bytes)}",
             "memory": f"{size_text(self.memory)} of {size_text(self.budget.memory)}",
+            "for nodes": f"{size_text(self.node_bytes)} in each process",
             "disk": f"{size_text(self.disk)} beside {size_text(self.input_bytes)} of edges",
             "processes": f"{self.budget.processes} of {self.budget.threads} threads",
             "first round": f"{self.graph!r}".strip("<>").removeprefix("Graph of "),
@@ -83,7 +86,8 @@ def plan_stored(edges: Any, settings: Settings, options: PlanOptions, report: Li
         raise InputError("plan() needs edges on disk: give the path of a Parquet file or folder, or of a Zarr group")
     source = open_edges(edges)
     nodes = options.n_nodes if options.n_nodes is not None else _count_nodes(source, settings, scheduler, report)
-    return plan_sizes(Expected(nodes, source.rows, source.weight_dtype, source.bytes), settings, options.shards, budget)
+    given = Expected(nodes, source.rows, source.weight_dtype, source.bytes, source.whole_rows)
+    return plan_sizes(given, settings, options.shards, budget)
 
 
 def plan_sizes(given: Expected, settings: Settings, shards: int | None, budget: Budget) -> Plan:
@@ -99,6 +103,7 @@ def plan_sizes(given: Expected, settings: Settings, shards: int | None, budget: 
         disk=sizes.disk,
         input_bytes=given.bytes,
         graph=sizes.graph,
+        node_bytes=sizes.node_bytes,
     )
 
 

@@ -1,12 +1,15 @@
 """Memory that tasks reuse, because fresh memory can cost more than the work done in it."""
 
+import ctypes
 import threading
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 _ALIGNED = 64  # bytes: a cache line
+_NOTICED = 2**20  # bytes: returning what was freed takes milliseconds, which a small task would feel
 _SLACK = 1.02  # so that a shard slightly larger than the last one needs no new memory
 
 
@@ -34,6 +37,8 @@ def _slab() -> _Slab:
 def begin_task() -> None:
     """Take back all that this thread has borrowed."""
     slab = _slab()
+    if slab.taken > _NOTICED:
+        return_freed()
     if slab.taken > len(slab.memory):
         size = int(_SLACK * slab.taken)
         slab.memory = np.empty(0, np.uint8)  # release the old memory before the new is allocated
@@ -56,3 +61,21 @@ def end_tasks() -> None:
     """Release the memory of all threads; borrowed arrays stay valid while they are referenced."""
     for slab in _slabs:
         slab.memory, slab.taken = np.empty(0, np.uint8), 0
+    return_freed()
+
+
+def _find_trim() -> Callable[[int], object]:
+    """Return the function of the C library that gives freed memory back to the system, if it has one."""
+    try:
+        trim: Callable[[int], object] = ctypes.CDLL(None).malloc_trim
+    except (OSError, TypeError, AttributeError):  # glibc alone has it
+        return lambda _: None
+    return trim
+
+
+_trim = _find_trim()
+
+
+def return_freed() -> None:
+    """Give memory that was freed back to the system: glibc keeps up to 64 MB of it for every thread."""
+    _trim(0)

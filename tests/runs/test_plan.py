@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 
 import dask_rac
 from dask_rac.base.settings import checked_settings
-from dask_rac.engines.rows.sizes import EntrySizes, shard_entries
+from dask_rac.engines.rows.needs import EntrySizes
+from dask_rac.engines.rows.sizes import shard_entries
 from dask_rac.tasks.budget import Budget
 from tests.support.folders import quick_folder
 from tests.support.needs import need

@@ -33,7 +33,7 @@ class Candidates(NamedTuple):
 
 def list_candidates(rows: Rows, label: Ids, count: int, best: NDArray[np.int64], base: int) -> tuple[int, Candidates]:
     """Return the lightest edge in the rows for each of `count` components; row `i` is node `base + i`."""
-    champion = np.empty(count, np.int64)
+    champion = np.empty(count, label.dtype)
     live = champions(rows, label, best, champion, base)
     ids = label.dtype
     candidates = Candidates(np.empty(live, ids), np.empty(live, ids), np.empty(live, ids), np.empty(live))

@@ -33,7 +33,7 @@ from dask_rac.tasks.cache import forget_state
 from dask_rac.tasks.task_graph import single_task
 from dask_rac.tasks.team import Team
 
-UNITE_BYTES = 64  # per node, for its edge of the forest to be sorted and united
+UNITE_BYTES = 80  # per node, for its edge of the forest to be sorted and united
 FOREST_BYTES = 24  # per node, whatever the number of parts
 
 
@@ -119,7 +119,7 @@ def _whole_rows(job: Job, state: State) -> Rows:
         at += shard.entries
     scratch.end_tasks()
     counts = np.empty(0, job.counts)
-    return Rows(starts[:-1].copy(), starts[1:].copy(), neighbour, weight, counts, np.empty(0, np.uint16))
+    return Rows(starts[:-1], starts[1:].copy(), neighbour, weight, counts, np.empty(0, np.uint16))
 
 
 def _tree_files(state: State) -> tuple[FileRecord, ...]:

@@ -28,7 +28,7 @@ from dask_rac.engines.forest.state import (
     tree_groups,
     tree_order,
 )
-from dask_rac.engines.rows.packing import entry_columns, load_column, pack_weights, write_round
+from dask_rac.engines.rows.packing import entry_columns, load_column, pack_weights, row_lengths, write_round
 from dask_rac.engines.rows.receipts import Clock, Job, Receipt, fresh_name
 from dask_rac.files.arrays import read_array, write_group
 from dask_rac.files.folder import FileRecord, Folder
@@ -37,8 +37,8 @@ from dask_rac.kernels.arrays import Ids, Rows, empty_merges, part
 from dask_rac.kernels.forest import challenge, hook, lightest, unite
 from dask_rac.kernels.rows.ingest import close_gaps
 from dask_rac.store.manifest import ShardRecord, State
-from dask_rac.tasks.cache import kept_vector
-from dask_rac.tasks.scratch import begin_task, borrow
+from dask_rac.tasks.cache import forget_state, kept_vector
+from dask_rac.tasks.scratch import begin_task, borrow, end_tasks, return_freed
 from dask_rac.tasks.task_graph import TaskGraph
 
 
@@ -80,7 +80,7 @@ def lighten(job: Job, state: State, number: int) -> Lightened:
         _, candidates = list_candidates(rows, component, state.clusters, best, shard.first)
         entries = int(close_gaps(rows))
     with clock.phase("write"):
-        columns = {"length": (rows.stop - rows.start).astype(job.ids), "neighbour": rows.neighbour[:entries]}
+        columns = {"length": row_lengths(rows, job.ids), "neighbour": rows.neighbour[:entries]}
         columns |= pack_weights(rows.weight[:entries], borrow(entries, np.uint32), rows.tie)
         name, listed = fresh_name(job, shard_name(number)), fresh_name(job, candidates_name(number))
         files = write_group(store, name, columns)
@@ -93,6 +93,7 @@ def lighten(job: Job, state: State, number: int) -> Lightened:
 
 def join(job: Job, state: State, lightened: Sequence[Lightened]) -> Joined:
     """Give every component its lightest edge, and unite the components."""
+    end_tasks()
     clock, store, ids = Clock(), job.store, np.dtype(job.ids)
     component = component_of(job, state).copy()
     held = no_edges(state.clusters, ids)
@@ -124,6 +125,8 @@ def save_tree(job: Job, tree: ForestEdges, edges: int, rounds: int | NDArray[np.
 
 def unite_tree(job: Job, state: State, buckets: int) -> tuple[TableRecord, ...]:
     """Write the merges of the tree, whose edges are sorted in `buckets` parts."""
+    forget_state()
+    end_tasks()
     store, ids = job.store, np.dtype(job.ids)
     forest = np.arange(job.nodes, dtype=ids), np.ones(job.nodes, ids)
     tables: list[TableRecord] = []
@@ -134,6 +137,8 @@ def unite_tree(job: Job, state: State, buckets: int) -> tuple[TableRecord, ...]:
         unite(order, tree, forest, merges)
         for first, last in batches(0, len(order), job.limits.part_merges):
             tables.append(write_round(job, len(tables), part(merges, first, last), when[order[first:last]]))
+        del tree, when, order, merges  # before the next ones are loaded
+        return_freed()
     return tuple(tables)
 
 
@@ -157,7 +162,7 @@ def load_node_rows(job: Job, state: State, shard: ShardRecord) -> Rows:
     else:
         weight[:] = read_array(store, f"{shard.name}/weight")
     tie = borrow(shard.entries, np.uint16)
-    return Rows(starts[:-1].copy(), starts[1:].copy(), neighbour, weight, np.empty(0, job.counts), tie)
+    return Rows(starts[:-1], starts[1:].copy(), neighbour, weight, np.empty(0, job.counts), tie)
 
 
 def forest_record(round_: int, joined: Joined, entries: int, receipts: Sequence[Receipt]) -> RoundRecord:
@@ -181,7 +186,8 @@ def _weight_ranges(store: Folder, names: Sequence[str], buckets: int) -> list[tu
     if not len(weights):
         return [(-np.inf, np.inf)]
     places = even_cuts(len(weights), buckets)
-    cuts = np.unique(np.partition(weights, places)[places])
+    weights.partition(places)
+    cuts = np.unique(weights[places])
     ends = [-np.inf, *cuts.tolist(), np.inf]
     return list(pairwise(ends))
 

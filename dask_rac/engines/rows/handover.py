@@ -12,6 +12,7 @@ from dask_rac.base.events import RoundRecord
 from dask_rac.base.spans import batches, starts_of
 from dask_rac.engines.linkage import needs_counts, rule_of
 from dask_rac.engines.rows.in_memory import Start, merge_rounds
+from dask_rac.engines.rows.needs import finisher_bytes
 from dask_rac.engines.rows.packing import entry_columns, load_column, write_round
 from dask_rac.engines.rows.receipts import Job
 from dask_rac.engines.rows.state import Shard, Space
@@ -33,6 +34,8 @@ class Rest:
 
     merges: tuple[TableRecord, ...]
     records: tuple[RoundRecord, ...]
+    short: int = 0
+    """Bytes that the process would need, if it may not use as many; then nothing is written."""
 
 
 def finish_rest(job: Job, state: State, merged: int, pays: bool, finisher_edges: int, threads: int) -> Rest:
@@ -42,16 +45,28 @@ def finish_rest(job: Job, state: State, merged: int, pays: bool, finisher_edges:
     with Team(threads) as team, reporting(job.store, job.attempt) as report:
         rule = rule_of(job.settings)._replace(scale=job.rule(state.round).scale)
         rows, top = _load(job, state)
+        if job.room is not None and (short := job.room.rest_short(state.clusters, state.entries, _widest(rows))):
+            return Rest((), (), short)
         space = Space(rows, ("neighbour", "weight", "tie", "edges"), needs_counts(rule))
         clusters = space.clusters(state.clusters)
         _load_clusters(job, state, clusters)
         start = Start(Shard(rows, clusters), space, rule, state.round, merged, job.nodes, pays, finisher_edges)
         ids = clusters.ids.copy()
+        del rows, clusters, space
         found = merge_rounds(start, job.settings, team, report, job.limits)
+    if found.stalled and job.room is not None:
+        return Rest((), (), finisher_bytes(job.room.sizes, state.clusters, found.stalled))
+    del start
+    scratch.return_freed()
     tops = np.full(job.nodes, -np.inf)
     tops[ids] = top
     raise_heights(found.merges.left, found.merges.right, found.merges.height, tops)
     return Rest(_write_parts(job, found.merges, found.round), tuple(found.records))
+
+
+def _widest(rows: Rows) -> int:
+    """Return the most entries that two rows have together."""
+    return int(np.sort(np.partition(rows.stop - rows.start, -2)[-2:]).sum()) if len(rows.start) > 1 else 0
 
 
 def _write_parts(job: Job, merges: Merges, rounds: NDArray[np.int32]) -> tuple[TableRecord, ...]:

@@ -14,17 +14,19 @@ from dask_rac.base.settings import Settings
 from dask_rac.engines.contract import Limits, MergeList
 from dask_rac.engines.linkage import needs_counts, rule_of
 from dask_rac.engines.rows.load import Graph
+from dask_rac.engines.rows.pace import stalls
 from dask_rac.engines.rows.round import finisher_round, reciprocal_round
 from dask_rac.engines.rows.state import Shard, Space, first_shard
 from dask_rac.kernels.arrays import Merges, Rule, empty_merges, part
 from dask_rac.tasks.team import Team
 
 
-@dataclass(frozen=True)
+@dataclass
 class Start:
     """Where rounds in memory begin: at single nodes, or after rounds out of core."""
 
-    shard: Shard
+    shard: Shard | None
+    """What they begin with; they take it away, so that its memory is free once it is used up."""
     space: Space
     rule: Rule
     round: int = 0
@@ -54,6 +56,8 @@ def merge_nodes(graph: Graph, settings: Settings, team: Team, report: Listener, 
 def merge_rounds(start: Start, settings: Settings, team: Team, report: Listener, limits: Limits) -> MergeList:
     """Run rounds of reciprocal pairs, then the finisher."""
     shard, rule, pays = start.shard, start.rule, start.pays
+    assert shard is not None
+    start.shard = None
     n = len(shard.clusters.ids)
     merges, when = merge_room(n, shard.clusters.ids.dtype)
     records: list[RoundRecord] = []
@@ -61,8 +65,12 @@ def merge_rounds(start: Start, settings: Settings, team: Team, report: Listener,
     while True:
         rest = part(merges, merged, None)
         due = settings.finisher and not pays
-        if due and shard.entries // 2 <= start.finisher_edges:
+        edges = shard.entries // 2
+        if due and stalls(records, edges, start.finisher_edges):
+            return MergeList(start.nodes or n, part(merges, None, merged), when[:merged], records, stalled=edges)
+        if due and edges <= start.finisher_edges:
             report(Event("finisher", start.nodes or n, start.merged + merged))
+            start.space.release()
             record = finisher_round(shard, rule, rest)
             if not record.merges:
                 break

@@ -18,11 +18,11 @@ from numpy.typing import NDArray
 from dask_rac.base.errors import Where
 from dask_rac.base.names import ROUTED, shard_name
 from dask_rac.base.settings import Settings
-from dask_rac.base.spans import even_bins, starts_of
+from dask_rac.base.spans import even_bins, spread, starts_of
 from dask_rac.edges.checks import checked_ids, checked_weights, duplicates_policy
 from dask_rac.edges.source import Columns, EdgeSource
 from dask_rac.edges.units import Unit
-from dask_rac.engines.rows.packing import node_vectors
+from dask_rac.engines.rows.packing import node_vectors, row_lengths
 from dask_rac.engines.rows.receipts import PIECE_CHUNK, Clock, Job, Receipt, fresh_name
 from dask_rac.files.arrays import read_array, write_group
 from dask_rac.kernels.arrays import Clusters, Ids, Rows
@@ -132,8 +132,8 @@ def checked_columns(
     return ends, checked_weights(columns["weight"], settings, where)
 
 
-def lay_out(scanned: Sequence[Scanned], nodes: int, shard_entries: int) -> Layout:
-    """Cut the nodes into shards with about the same number of entries."""
+def count_entries(scanned: Sequence[Scanned], nodes: int) -> tuple[NDArray[np.int64], int]:
+    """Return the entries of successive groups of `2 ** shift` nodes, and the shift."""
     shift = max((receipt.shift for receipt in scanned), default=0)
     while nodes >> shift > SCAN_BINS:
         shift += 1
@@ -144,9 +144,14 @@ def lay_out(scanned: Sequence[Scanned], nodes: int, shard_entries: int) -> Layou
             coarse = _coarser(coarse)
         bins += coarse
     used = -(-max(nodes, 1) // (1 << shift))
-    bins = np.pad(bins, (0, max(0, used - SCAN_BINS)))[:used]
-    shards = max(1, -(-int(bins.sum()) // shard_entries))
-    borders = even_bins(bins, shards)
+    return np.pad(bins, (0, max(0, used - SCAN_BINS)))[:used], shift
+
+
+def lay_out(scanned: Sequence[Scanned], nodes: int, shard_entries: int, node_load: int = 0) -> Layout:
+    """Cut the nodes into shards with about the same load: their entries, and as many as `node_load` for each node."""
+    bins, shift = count_entries(scanned, nodes)
+    load = bins + node_load * spread(nodes, len(bins), 1 << shift)
+    borders = even_bins(load, max(1, -(-int(load.sum()) // shard_entries)))
     owner = np.repeat(np.arange(len(borders) - 1), np.diff(borders))
     return Layout(tuple(np.minimum(borders << shift, nodes).tolist()), shift, tuple(owner.tolist()))
 
@@ -172,6 +177,7 @@ def build(job: Job, layout: Layout, routed: Sequence[Sequence[Routed]], number: 
         degree = np.zeros(hi - lo, np.int64)
         ingest.count_degrees(edges[0], edges[1], degree, (lo, hi))
         starts = starts_of(degree)
+        del degree
         rows = _scatter(job, edges, starts, (lo, hi))
     with clock.phase("fold"):
         span = 0, hi - lo, lo
@@ -189,7 +195,7 @@ def build(job: Job, layout: Layout, routed: Sequence[Sequence[Routed]], number: 
         columns = {
             "nearest": clusters.nearest,
             "height": clusters.height,
-            "length": (rows.stop - rows.start).astype(job.ids),
+            "length": row_lengths(rows, job.ids),
             "neighbour": rows.neighbour[:kept],
             "weight": rows.weight[:kept],
         }
@@ -213,7 +219,7 @@ def save_rows(job: Job, rows: Rows, span: tuple[int, int, int]) -> Built:
     """Write a range of rows in memory as a shard of the first state."""
     number, lo, hi = span
     own = rows._replace(start=rows.start[lo:hi], stop=rows.stop[lo:hi])
-    length = (own.stop - own.start).astype(job.ids)
+    length = row_lengths(own, job.ids)
     clusters = Clusters(*node_vectors(job), np.empty(hi - lo, job.ids), np.empty(hi - lo))
     find_nearest(own, clusters, job.rule(0), (0, hi - lo, lo))
     columns: dict[str, NDArray[Any]] = {"nearest": clusters.nearest, "height": clusters.height, "length": length}
@@ -297,7 +303,7 @@ def _scatter(
     lo, hi = span
     total = int(starts[-1])
     rows = Rows(
-        starts[:-1].copy(),
+        starts[:-1],
         starts[:-1].copy(),
         borrow(total, job.ids),
         borrow(total, job.weights),

@@ -78,6 +78,13 @@ def node_vectors(job: Job) -> tuple[Ids, Ids]:
     return kept("fates", ("nodes", job.nodes, job.ids), make)
 
 
+def row_lengths(rows: Rows, ids: str) -> Ids:
+    """Return the number of entries of each row."""
+    length: Ids = np.empty(len(rows.start), ids)
+    np.subtract(rows.stop, rows.start, out=length, casting="same_kind")
+    return length
+
+
 def entry_columns(shard: ShardRecord) -> tuple[str, ...]:
     """Return the columns of entries that a shard has on disk."""
     there = {file.name.rpartition("/")[2] for file in shard.files}

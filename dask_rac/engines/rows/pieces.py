@@ -13,8 +13,8 @@ from dask_rac.edges.source import EdgeSource
 from dask_rac.edges.units import Unit
 from dask_rac.engines.contract import EdgeArrays, EdgePiece, Work
 from dask_rac.engines.rows.intake import intake_graph, lay_out, scan_graph
+from dask_rac.engines.rows.needs import EntrySizes
 from dask_rac.engines.rows.receipts import new_job
-from dask_rac.engines.rows.sizes import EntrySizes
 from dask_rac.files.arrays import read_array
 from dask_rac.files.folder import Folder
 from dask_rac.store.manifest import ShardRecord

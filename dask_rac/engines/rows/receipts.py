@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from time import perf_counter
 from typing import Any
 
@@ -17,6 +17,7 @@ from dask_rac.base.settings import Settings
 from dask_rac.base.spans import even_spans
 from dask_rac.engines.contract import Limits, Work
 from dask_rac.engines.linkage import needs_counts, rule_of
+from dask_rac.engines.rows.needs import EntrySizes, Room
 from dask_rac.files.folder import Folder
 from dask_rac.files.tables import TableRecord
 from dask_rac.kernels.arrays import Rule
@@ -41,8 +42,10 @@ class Job:
     folder: str
     """Where this step writes its shards; the name is unique."""
     shard_entries: int
-    """Entries that a shard may have."""
+    """Load that a shard may have, in entries."""
     limits: Limits = field(default_factory=Limits)
+    room: Room | None = None
+    """What the tasks may hold; None for as much as it takes."""
 
     @property
     def store(self) -> Folder:
@@ -113,6 +116,8 @@ class Matched(Receipt):
     """Entries that go to the leaders in each bin."""
     clusters: NDArray[np.int64]
     """Clusters in each bin that do not merge or that lead a merge."""
+    joined: NDArray[np.int64]
+    """Clusters that join a leader in each bin."""
 
 
 @dataclass(frozen=True)
@@ -128,6 +133,13 @@ class Borders(Receipt):
     """New position of the first cluster of each new shard, then the end."""
     entries: tuple[int, ...]
     """Number of entries that each new shard is folded from."""
+    short: int = 0
+    """Bytes that a process would need to fold them, if it may not use as many; then nothing is folded."""
+
+    @property
+    def idle(self) -> bool:
+        """Whether there is nothing to fold, or no room to do so."""
+        return not self.merges or self.short > 0
 
 
 @dataclass(frozen=True)
@@ -193,6 +205,7 @@ PIECE_CHUNK = 8_192  # items: pieces are read in small ranges
 
 def new_job(work: Work, nodes: int, edges: int, shard_entries: int) -> Job:
     """What the tasks of a step receive."""
+    room = Room(EntrySizes.of(work.settings, nodes, edges, work.header.weights), work.budget)
     return Job(
         work.store.url,
         work.settings,
@@ -202,5 +215,6 @@ def new_job(work: Work, nodes: int, edges: int, shard_entries: int) -> Job:
         work.header.weights,
         attempt_folder(work.attempt),
         shard_entries,
-        work.limits,
+        replace(work.limits, part_merges=min(work.limits.part_merges, room.part_merges)),
+        room,
     )

@@ -56,6 +56,11 @@ class Space:
     def __post_init__(self) -> None:
         self._arrays |= {(name, 0): getattr(self.first, name) for name in self.spare}
 
+    def release(self) -> None:
+        """Give up all arrays but those of the current rows, which no other round will change."""
+        self.first = Rows(*(np.empty(0, array.dtype) for array in self.first))
+        self._arrays.clear()
+
     def turn(self) -> None:
         """Begin a round, which overwrites what the round before last wrote."""
         self._turn = 1 - self._turn

@@ -5,19 +5,41 @@ from __future__ import annotations
 import math
 import uuid
 from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
 
 from dask_rac.base.errors import DamagedStoreError, StoppedError
 from dask_rac.base.events import Event, RoundRecord
 from dask_rac.base.spans import even_entries, starts_of
+from dask_rac.base.text import size_text
 from dask_rac.edges.checks import check_missing, check_total
 from dask_rac.edges.conflicts import ConflictError
 from dask_rac.edges.source import EdgeSource
 from dask_rac.engines.contract import Step, Work
 from dask_rac.engines.rows.handover import Rest, finish_rest
-from dask_rac.engines.rows.intake import Built, Routed, Scanned, intake_graph, lay_out, save_rows, scan_graph
+from dask_rac.engines.rows.intake import (
+    Built,
+    Routed,
+    Scanned,
+    count_entries,
+    intake_graph,
+    lay_out,
+    save_rows,
+    scan_graph,
+)
 from dask_rac.engines.rows.load import Graph
+from dask_rac.engines.rows.needs import EntrySizes, ending_bytes, finisher_room, rest_fits
+from dask_rac.engines.rows.pace import JUDGED, rounds_until, stalls
 from dask_rac.engines.rows.receipts import Borders, Folded, Job, Matched, Moved, Receipt, new_job
-from dask_rac.engines.rows.sizes import EntrySizes, finisher_room, projected_disk, rest_fits, shard_entries, unit_rows
+from dask_rac.engines.rows.sizes import (
+    at_least,
+    batch_rows,
+    check_reading,
+    projected_disk,
+    shard_entries,
+    unit_rows,
+)
 from dask_rac.engines.rows.sweeper import Sweeper
 from dask_rac.engines.rows.tasks import round_graph
 from dask_rac.store.manifest import Facts, State
@@ -32,7 +54,10 @@ def begin(given: EdgeSource | Graph, work: Work) -> Step:
 
 def advance(state: State, work: Work) -> Step:
     """Do one round, or all that are left if they fit in memory."""
-    return _rest(state, work) if rest_is_due(state, work) else _round(state, work)
+    if rest_is_due(state, work):
+        return _rest(state, work)
+    _refuse_stall(state, work)
+    return _round(state, work)
 
 
 def facts_of(work: Work) -> Facts:
@@ -69,16 +94,45 @@ def rest_is_due(state: State, work: Work) -> bool:
     """Whether what is left continues in memory; that depends on the data and the budget alone."""
     fits = rest_fits(entry_sizes(work), state.clusters, state.entries, work.budget)
     if work.settings.finisher and not pays(work):
-        return fits and state.entries // 2 <= finisher_room(work.budget)
+        return fits and state.entries // 2 <= _finisher_edges(state, work)
     if work.header.shards is None:
         return fits
     return fits and state.entries * work.header.shards <= 2 * facts_of(work).edges
 
 
-def _planned(work: Work, nodes: int, edges: int) -> tuple[EntrySizes, int]:
-    """Sizes, and the entries of a shard; raises if memory or disk do not suffice."""
+def _finisher_edges(state: State, work: Work) -> int:
+    """The most edges that the finisher has room for, beside what is left."""
+    return finisher_room(entry_sizes(work), state.clusters, work.budget)
+
+
+def _refuse_stall(state: State, work: Work) -> None:
+    """Raise if the finisher is due and has no room, and rounds make hardly any progress towards it."""
+    room = _finisher_edges(state, work)
+    if not work.settings.finisher or not stalls(work.recent, state.entries // 2, room):
+        return
+    rounds = rounds_until(work.recent, state.entries // 2, room)
+    more = f"some {rounds:,.0f} more" if rounds < math.inf else "no end of"
+    raise _stopped(
+        f"the last {JUDGED} rounds have merged {sum(record.merges for record in work.recent[-JUDGED:]):,} of "
+        f"{work.recent[-JUDGED].clusters:,} clusters, and {more} rounds would follow",
+        ending_bytes(entry_sizes(work), state.clusters, state.entries),
+        work,
+    )
+
+
+def _stopped(what: str, needed: int, work: Work) -> StoppedError:
+    """Say how much memory each process needs to go on."""
+    memory = at_least(work.budget.processes * needed)
+    return StoppedError(
+        f"{what} with memory={size_text(work.budget.memory)!r}: resume with more, "
+        f"dask_rac.resume({work.store.url!r}, memory={memory!r})"
+    )
+
+
+def _planned(work: Work, nodes: int, edges: int, widest: int) -> tuple[EntrySizes, int]:
+    """Sizes, and the load of a shard; raises if memory or disk do not suffice."""
     sizes = EntrySizes.of(work.settings, nodes, edges, work.header.weights)
-    room = shard_entries(sizes, nodes, edges, work.budget, work.header.shards)
+    room = shard_entries(sizes, nodes, edges, work.budget, work.header.shards, widest)
     remedy = " at its peak: make room, or use another disk"
     work.require_disk(projected_disk(sizes, nodes, edges, work.limits.small_states), "the run", remedy)
     return sizes, room
@@ -89,9 +143,9 @@ def _save(graph: Graph, work: Work) -> Step:
     rows = graph.rows
     nodes, before = len(rows.start), starts_of(rows.stop - rows.start)
     edges = int(before[-1]) // 2
-    sizes, room = _planned(work, nodes, edges)
-    shards = max(1, -(-2 * edges // room))
-    used = [span for span in even_entries(before, shards) if span[0] < span[1]] or [(0, 0)]
+    sizes, room = _planned(work, nodes, edges, int(np.diff(before).max(initial=0)))
+    load = before + sizes.node_load * np.arange(nodes + 1)
+    used = [span for span in even_entries(load, -(-int(load[-1]) // room)) if span[0] < span[1]] or [(0, 0)]
     spans = [(number, lo, hi) for number, (lo, hi) in enumerate(used)]
     job = new_job(work, nodes, edges, room)
     work.report(Event("ingest", nodes))
@@ -106,7 +160,9 @@ def _save(graph: Graph, work: Work) -> Step:
 def _ingest(source: EdgeSource, work: Work) -> Step:
     """Check the input, then read it into the first state."""
     settings, n_nodes = work.settings, work.header.n_nodes
-    units = source.units(unit_rows(EntrySizes.of(settings, 1, 1, work.header.weights), 0, work.budget, work.limits))
+    check_reading(source.whole_rows, work.budget)
+    source = replace(source, batch_rows=min(source.batch_rows, batch_rows(work.budget, work.limits)))
+    units = source.units(unit_rows(EntrySizes.of(settings, 1, 1, work.header.weights), work.budget, work.limits))
     work.report(Event("scan"))
     graph = scan_graph(uuid.uuid4().hex[:8], source, units, n_nodes, settings)
     scanned: list[Scanned] = work.compute(graph).get("scan", [])
@@ -114,15 +170,15 @@ def _ingest(source: EdgeSource, work: Work) -> Step:
     largest_id = max((receipt.largest_id for receipt in scanned), default=-1)
     nodes = largest_id + 1 if n_nodes is None else n_nodes
     edges = sum(receipt.rows - receipt.loops for receipt in scanned)
-    sizes, room = _planned(work, nodes, edges)
+    sizes, room = _planned(work, nodes, edges, int(count_entries(scanned, nodes)[0].max(initial=0)))
     check_total(max((receipt.largest for receipt in scanned), default=0.0), edges)
     if settings.duplicates == "error":
         ends = [receipt.least for receipt in scanned], [receipt.largest for receipt in scanned]
         check_missing(settings, nodes, min(ends[0], default=math.inf), max(ends[1], default=-math.inf))
-    layout = lay_out(scanned, nodes, room)
+    layout = lay_out(scanned, nodes, room, sizes.node_load)
     job = new_job(work, nodes, edges, room)
     work.report(Event("ingest", nodes))
-    rows = unit_rows(sizes, nodes, work.budget, work.limits)
+    rows = unit_rows(sizes, work.budget, work.limits)
     results = work.compute(intake_graph(job, source, units, layout, rows))
     routed: list[Routed] = [piece for pieces in results.get("route", []) for piece in pieces]
     built: list[Built] = results["build"]
@@ -159,6 +215,8 @@ def _round(state: State, work: Work) -> Step:
     for layer in (matched, moved, folded):
         work.account(layer)
     borders: Borders = results["cut"][0]
+    if borders.short:
+        raise _stopped(f"round {state.round + 1} does not fit", borders.short, work)
     if not borders.merges:
         return Step(None)
     after = State(
@@ -186,10 +244,12 @@ def _rest(state: State, work: Work) -> Step:
     """Everything that is left, in memory."""
     job = step_job(work)
     work.report(Event("rest", job.nodes, work.merged))
-    room, threads = finisher_room(work.budget), work.budget.threads
+    room, threads = _finisher_edges(state, work), work.budget.threads
     with work.listening():
         graph = single_task(finish_rest, job.attempt, job, state, work.merged, pays(work), room, threads)
         done: Rest = work.compute(graph)["finish_rest"][0]
+    if done.short:
+        raise _stopped("what is left does not fit in memory", done.short, work)
     return Step(None, done.merges, done.records)
 
 

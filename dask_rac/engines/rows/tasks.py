@@ -19,9 +19,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from dask_rac.base.names import moved_name, shard_name
-from dask_rac.base.spans import even_bins, starts_of
+from dask_rac.base.spans import even_bins, spread, starts_of
 from dask_rac.engines.rows.leaving import Leaving
-from dask_rac.engines.rows.packing import store_rows, write_round
+from dask_rac.engines.rows.packing import row_lengths, store_rows, write_round
 from dask_rac.engines.rows.receipts import (
     PIECE_CHUNK,
     Borders,
@@ -67,19 +67,28 @@ def match(job: Job, state: State, number: int) -> Matched:
         length = read_array(store, f"{shard.name}/length")
         clock.count("read", [length])
     width = bin_width(state)
-    entries, clusters = np.zeros(BINS, np.int64), np.zeros(BINS, np.int64)
+    entries, clusters, joined = (np.zeros(BINS, np.int64) for _ in range(3))
     with clock.phase("relabel"):
         span = shard.first, shard.first + shard.clusters, width
-        live, merges, updates = map(int, weigh_leaders(nearest, length, entries, clusters, span))
-    return Matched(live, merges, updates, entries, clusters, seconds=clock.seconds, bytes=clock.bytes)
+        live, merges, updates = map(int, weigh_leaders(nearest, length, entries, clusters, joined, span))
+    return Matched(live, merges, updates, entries, clusters, joined, seconds=clock.seconds, bytes=clock.bytes)
 
 
 def cut(job: Job, state: State, matched: Sequence[Matched]) -> Borders:
     """Cut the next state into shards of about equal size, no more than it needs."""
-    entries = np.sum([receipt.entries for receipt in matched], axis=0)
-    clusters = np.sum([receipt.clusters for receipt in matched], axis=0)
-    shards = min(len(state.shards), max(1, -(-int(entries.sum()) // job.shard_entries)))
-    borders = even_bins(entries, shards)
+    entries, clusters, joined = (
+        np.sum([getattr(receipt, name) for receipt in matched], axis=0) for name in ("entries", "clusters", "joined")
+    )
+    load, least = entries, int(entries.sum())
+    if job.room is not None:
+        sizes = job.room.sizes
+        load = entries + sizes.row_load * (spread(state.clusters, BINS, bin_width(state)) + joined)
+        least = max(int(load.sum()), sizes.load(int(clusters.sum()), least))
+    borders = even_bins(load, min(len(state.shards), max(1, -(-least // job.shard_entries))))
+    short = 0
+    if job.room is not None:
+        largest = int(np.diff(starts_of(load)[borders]).max())
+        short = job.room.short(state.clusters, largest, len(borders) - 1, int(entries.max()))
     return Borders(
         sum(receipt.live for receipt in matched),
         sum(receipt.merges for receipt in matched),
@@ -87,12 +96,13 @@ def cut(job: Job, state: State, matched: Sequence[Matched]) -> Borders:
         tuple(np.minimum(borders * bin_width(state), state.clusters).tolist()),
         tuple(starts_of(clusters)[borders].tolist()),
         tuple(np.diff(starts_of(entries)[borders]).tolist()),
+        short,
     )
 
 
 def split(job: Job, state: State, places: Borders, number: int) -> Moved | None:
     """Write the rows of a shard whose leader is in another new shard."""
-    if not places.merges:
+    if places.idle:
         return None
     begin_task()
     clock = Clock()
@@ -121,7 +131,7 @@ def split(job: Job, state: State, places: Borders, number: int) -> Moved | None:
 
 def fold(job: Job, state: State, places: Borders, moved: Sequence[Moved | None], number: int) -> Folded | None:
     """Fold one shard of the next state; return None if there is no such shard."""
-    if number >= len(places.entries) or not places.merges:
+    if number >= len(places.entries) or places.idle:
         return None
     begin_task()
     clock, store = Clock(), job.store
@@ -140,6 +150,9 @@ def fold(job: Job, state: State, places: Borders, moved: Sequence[Moved | None],
         merges = empty_merges(count, np.dtype(job.ids))
         top = np.empty(after)
         move.list_merges(pairs[1], table.height, table.top, (pairs[0], table.ids, table.size, top), merges)
+    with clock.phase("write"):
+        merges_file = write_round(job, number, merges, state.round + 1)
+        del table, merges  # what is folded next takes their place
     with clock.phase("fold"):
         out = _room(job, after, int(pairs[2][-1]))
         clusters = Clusters(merged_ids, merged_size, borrow(after, job.ids), borrow(after, np.float64))
@@ -152,12 +165,11 @@ def fold(job: Job, state: State, places: Borders, moved: Sequence[Moved | None],
             "top": top,
             "nearest": clusters.nearest,
             "height": clusters.height,
-            "length": (out.stop - out.start).astype(job.ids),
+            "length": row_lengths(out, job.ids),
         } | store_rows(job, out, end, rows)
         name = fresh_name(job, shard_name(number))
         files = write_group(store, name, columns)
         clock.count("write", list(columns.values()))
-        merges_file = write_round(job, number, merges, state.round + 1)
     shard = ShardRecord(name, base, after, end, tuple(files))
     return Folded(number, shard, later, merges_file, seconds=clock.seconds, bytes=clock.bytes)
 

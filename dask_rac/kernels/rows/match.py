@@ -98,12 +98,12 @@ def find_fates(nearest, ids, size, merged, fate, span):
 
 
 @kernel
-def weigh_leaders(nearest, length, bins, counts, span):
+def weigh_leaders(nearest, length, bins, counts, joined, span):
     """Count a shard's live clusters, its merges, and the entries that go to each bin of `width` old positions.
 
     The shard is clusters `[lo, hi)`, with rows of the given lengths. `bins` gets the entries that go to leaders in
-    each bin, `counts` the clusters of the shard that stay or lead there. Returns how many clusters are live, how many
-    merges they lead, and how many nearest must be found again.
+    each bin, `counts` the clusters of the shard that stay or lead there, `joined` those that join a leader there.
+    Returns how many clusters are live, how many merges they lead, and how many nearest must be found again.
     """
     lo, hi, width = span
     live, merges, updates = 0, 0, 0
@@ -116,7 +116,9 @@ def weigh_leaders(nearest, length, bins, counts, span):
         live += 1
         reciprocal = nearest[v] == u
         joins = reciprocal and v < u
-        bins[(v if joins else u) // width] += length[u - lo]
+        leader = (v if joins else u) // width
+        bins[leader] += length[u - lo]
+        joined[leader] += joins
         counts[u // width] += not joins
         merges += reciprocal and u < v
         updates += not reciprocal and nearest[nearest[v]] == v

@@ -4,12 +4,17 @@ import numpy as np
 
 from dask_rac.kernels.jit import inlined
 
+CACHED = 2**18  # slots
+
 
 @inlined
 def table_size(entries):
-    """Return the number of slots for a row of `entries` entries: a power of two, with few collisions."""
+    """Return the number of slots for a row of `entries` entries: a power of two, with few collisions.
+
+    A table beyond the caches is missed wherever one looks, so that more slots would only take memory.
+    """
     slots = 16
-    while slots < 4 * entries:
+    while slots < min(4 * entries, max(2 * entries, CACHED)):
         slots *= 2
     return slots
 

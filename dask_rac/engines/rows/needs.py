@@ -1,0 +1,153 @@
+"""What rounds take in memory: entries, rows and clusters, the widest row, the rest, the finisher; all in bytes."""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_right
+from dataclasses import dataclass
+
+import numpy as np
+
+from dask_rac.base.ids import cluster_id_dtype
+from dask_rac.base.settings import Settings
+from dask_rac.engines.linkage import needs_counts, rule_of
+from dask_rac.kernels.rows.table import CACHED
+from dask_rac.tasks.budget import Budget
+
+VECTORS = 7  # over all clusters, at most, in each process: nearest, fates (2), ids and sizes before and after
+COPIES = 2.2  # of a shard's entries that its fold holds: as read and as written, plus some for uneven rows
+JOINED = 1.5  # rows that a shard folds per cluster, at most: every second cluster may have moved there from another
+REST_COPIES = 2.1  # of all entries held by rounds in memory
+UNEVEN = 1.1  # times the budget that shards of uneven size may take
+SHRINKS = 0.8  # share of the entries that a round usually leaves
+MERGE = 120  # bytes per merge that is written: as found, as converted, as Parquet
+UNCOUNTED = 2**24  # bytes in each process: chunks, buffers and objects, whatever the graph
+
+
+@dataclass(frozen=True)
+class EntrySizes:
+    """Bytes of the things that a run holds."""
+
+    ids: int
+    weight: int
+    """As given in the input."""
+    entry: int
+    """An entry of a folded row in memory."""
+    packed: float
+    """Bytes on disk after the first round, per entry before it."""
+    forest: bool = False
+    """Whether rounds are Boruvka's."""
+
+    @classmethod
+    def of(cls, settings: Settings, nodes: int, edges: int, weights: str) -> EntrySizes:
+        """For a graph of this size."""
+        ids = cluster_id_dtype(nodes).itemsize
+        counts = cluster_id_dtype(max(nodes, 2 * edges)).itemsize if needs_counts(rule_of(settings)) else 0
+        weight = 6 if weights == "float32" else 8  # the lowest bits of sums of float32 are zero
+        if settings.linkage == "single":  # rows are never folded and lose only some edges in the first round
+            return cls(ids, np.dtype(weights).itemsize, ids + 8 + 2, ids + weight, True)
+        packed = SHRINKS * (ids + weight + 2 + (counts > 0))
+        return cls(ids, np.dtype(weights).itemsize, ids + 8 + 2 + counts, packed)
+
+    @property
+    def row(self) -> int:
+        """Bytes of a row in a task: where it is, its cluster, what it is folded to, its merge."""
+        return 40 + 12 * self.ids
+
+    @property
+    def row_load(self) -> int:
+        """The entries that take as much memory as a row without any."""
+        return math.ceil(self.row / (COPIES * self.entry))
+
+    @property
+    def node_load(self) -> int:
+        """The same for a cluster of a state, with the rows that may join it in the next round."""
+        return math.ceil(JOINED * self.row / (COPIES * self.entry))
+
+    def load(self, clusters: int, entries: int) -> int:
+        """Entries, and what takes as much memory: the rows that they are in."""
+        return entries + self.node_load * clusters
+
+    def task(self, load: float) -> float:
+        """Bytes of a task on a shard with this load."""
+        return COPIES * self.entry * load
+
+    def vectors(self, threads: int) -> int:
+        """Bytes per cluster that every process holds: vectors over all of them, some for each thread."""
+        return (1 + threads) * self.ids if self.forest else VECTORS * self.ids
+
+    @property
+    def join(self) -> int:
+        """Bytes per node of the one task that unites components; 0 where there is none."""
+        return 7 * self.ids + 28 if self.forest else 0
+
+    @property
+    def slot(self) -> int:
+        """Bytes of a slot of the table in which a row is gathered."""
+        return self.ids + 8 if self.forest else 2 * self.ids + 26
+
+
+@dataclass(frozen=True)
+class Room:
+    """What the tasks of a step may hold, and what things take."""
+
+    sizes: EntrySizes
+    budget: Budget
+
+    @property
+    def part_merges(self) -> int:
+        """Merges that can be written to one file at a time."""
+        return max(1, self.budget.process // (2 * MERGE))
+
+    def short(self, clusters: int, load: int, shards: int, widest: int) -> int:
+        """Bytes that a process needs to fold shards of at most this load, if it may not use as many; 0 otherwise."""
+        threads = self.budget.threads
+        tasks = min(threads, shards) * self.sizes.task(load) + table_bytes(self.sizes, widest)
+        needed = int(self.sizes.vectors(threads) * clusters + tasks)
+        return needed if needed > UNEVEN * self.budget.process + UNCOUNTED else 0
+
+    def rest_short(self, clusters: int, entries: int, widest: int) -> int:
+        """The same for the remaining rounds in memory."""
+        needed = rest_bytes(self.sizes, clusters, entries) + table_bytes(self.sizes, widest)
+        return needed if needed > UNEVEN * self.budget.process + UNCOUNTED else 0
+
+
+def table_bytes(sizes: EntrySizes, widest: int) -> int:
+    """Bytes of the table in which the widest row is gathered."""
+    slots = _power_of_two(min(4 * widest, max(2 * widest, CACHED)))
+    return slots * sizes.slot + (8 + 2 * sizes.ids) * widest
+
+
+def rest_bytes(sizes: EntrySizes, clusters: int, entries: int) -> int:
+    """Bytes of the remaining rounds in the memory of one process: rows and clusters, twice, and all merges."""
+    return int(REST_COPIES * sizes.entry * entries) + (60 + 12 * sizes.ids) * clusters
+
+
+def rest_fits(sizes: EntrySizes, clusters: int, entries: int, budget: Budget) -> bool:
+    """Whether the remaining rounds can run in the memory of one process."""
+    return rest_bytes(sizes, clusters, entries) <= budget.process
+
+
+def finisher_bytes(sizes: EntrySizes, clusters: int, edges: int) -> int:
+    """Bytes of the finisher: rows once, clusters and merges; edges and their lists, a heap, a table of all pairs."""
+    return (
+        (52 + 12 * sizes.ids) * clusters
+        + (2 * sizes.entry + 69 + 5 * sizes.ids) * edges
+        + 16 * _power_of_two(2 * edges)
+    )
+
+
+def finisher_room(sizes: EntrySizes, clusters: int, budget: Budget) -> int:
+    """Return the most edges that the finisher has room for."""
+    most = range(1, max(1, budget.process // 69))
+    return bisect_right(most, budget.process, key=lambda edges: finisher_bytes(sizes, clusters, edges))
+
+
+def ending_bytes(sizes: EntrySizes, clusters: int, entries: int) -> int:
+    """Bytes with which a process can end a run from such a state: rounds in memory, then the finisher."""
+    return max(rest_bytes(sizes, clusters, entries), finisher_bytes(sizes, clusters, entries // 2))
+
+
+def _power_of_two(least: int) -> int:
+    """Return the size of a table with at least this many slots."""
+    return max(16, 1 << max(0, least - 1).bit_length())

@@ -1,0 +1,28 @@
+"""The pace of a run whose finisher has no room: how many rounds it would take until it has."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from dask_rac.base.events import RoundRecord
+
+JUDGED = 8  # rounds: fewer could be an accident
+MOST_ROUNDS = 1000  # each of them rewrites all that is left of the graph
+
+
+def rounds_until(records: Sequence[RoundRecord], edges: int, room: float) -> float:
+    """Return in how many rounds no more than `room` of `edges` edges are left, at the pace of the last few.
+
+    It is 0 unless the finisher was due before each of them: as long as rounds pay, nothing needs to be judged.
+    """
+    judged = records[-JUDGED:]
+    if len(judged) < JUDGED or not all(record.deferred for record in judged) or edges <= room:
+        return 0
+    lost = judged[0].edges - edges
+    return math.inf if lost <= 0 else (edges - room) * JUDGED / lost
+
+
+def stalls(records: Sequence[RoundRecord], edges: int, room: float) -> bool:
+    """Whether rounds make so little progress that the finisher should have more memory instead."""
+    return rounds_until(records, edges, room) > MOST_ROUNDS

@@ -1,0 +1,176 @@
+"""What is held for clusters, rows and readers is counted, and what would never end says which memory would do."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import dask
+import numpy as np
+import pyarrow as pa
+import pytest
+import zarr
+from hypothesis import given
+from hypothesis import strategies as st
+
+import dask_rac
+from dask_rac.base.errors import StoppedError
+from dask_rac.base.events import RoundRecord
+from dask_rac.base.settings import EDGE_COLUMNS
+from dask_rac.edges.source import open_edges
+from dask_rac.engines.rows.needs import EntrySizes, finisher_bytes, finisher_room, table_bytes
+from dask_rac.engines.rows.pace import JUDGED, MOST_ROUNDS, rounds_until, stalls
+from dask_rac.kernels.rows.table import table_size
+from dask_rac.tasks.budget import Budget
+from tests.support.folders import no_fsync
+from tests.support.results import merge_set, merges_frame
+from tests.support.stored import Columns, steps_of, write_parquet
+
+LEAVES = 5_000
+
+
+def star(leaves: int) -> Columns:
+    """One node that all others want to join, one after the other."""
+    return np.zeros(leaves, int), np.arange(1, leaves + 1), np.random.default_rng(0).random(leaves)
+
+
+def advised(error: BaseException) -> str:
+    """The memory that a refusal names."""
+    found = re.search(r"memory='([\d.]+[GM]B)'", str(error).partition(": ")[2])
+    assert found, error
+    return found[1]
+
+
+@pytest.fixture(autouse=True)
+def one_thread() -> Iterator[None]:
+    """Budgets are for one thread, whatever the machine has."""
+    with dask.config.set(num_workers=1), no_fsync():
+        yield
+
+
+def test_rounds_that_lead_nowhere_stop_with_the_memory_that_ends_them(folder: Path) -> None:
+    edges = write_parquet(folder / "edges.parquet", star(LEAVES))
+    with pytest.raises(StoppedError, match=r"rounds have merged 8 of .* more rounds would follow") as caught:
+        dask_rac.cluster(edges, store=folder / "run", memory=600_000)
+    assert len(dask_rac.open(folder / "run").rounds) == JUDGED + 1
+    with pytest.raises(StoppedError, match="more rounds would follow"):  # at once: nothing has changed
+        dask_rac.resume(folder / "run", memory=600_000)
+    assert len(dask_rac.open(folder / "run").rounds) == JUDGED + 1
+    found = dask_rac.resume(folder / "run", memory=advised(caught.value))
+    expected = dask_rac.cluster(edges)
+    assert merge_set(mock.Mock(merges=merges_frame(found))) == merge_set(expected)
+
+
+def test_rounds_in_memory_that_lead_nowhere_stop_as_well(folder: Path) -> None:
+    edges = write_parquet(folder / "edges.parquet", star(LEAVES))
+    with pytest.raises(StoppedError, match="what is left does not fit in memory") as caught:
+        dask_rac.cluster(edges, store=folder / "run", memory=1_100_000)
+    assert not dask_rac.open(folder / "run").finished
+    assert len(dask_rac.resume(folder / "run", memory=advised(caught.value)).rounds) == 2
+
+
+def test_a_row_that_no_task_can_hold_is_refused_before_anything_is_written(folder: Path) -> None:
+    edges = write_parquet(folder / "edges.parquet", star(200_000))
+    with pytest.raises(dask_rac.ResourceError, match="has 200,063 edges, which need") as caught:
+        dask_rac.cluster(edges, store=folder / "run", memory="8MB")
+    assert not (folder / "run").exists()
+    assert dask.utils.parse_bytes(advised(caught.value)) <= 60e6
+    assert len(dask_rac.cluster(edges, store=folder / "run", memory=advised(caught.value)).rounds) == 2
+
+
+def test_any_number_of_rounds_is_done_without_the_finisher(folder: Path) -> None:
+    u = np.arange(20)
+    chain = u, u + 1, 1.0 + u
+    found = dask_rac.cluster(chain, store=folder / "run", finisher=False, memory=80 * 21)
+    assert len(found.rounds) == 20
+    assert not found.rounds["deferred"].any()
+
+
+def record(edges: int, deferred: bool = True) -> RoundRecord:
+    """A round that began with some edges."""
+    return RoundRecord(round=1, clusters=edges, edges=edges, merges=1, deferred=deferred)
+
+
+@given(st.lists(st.integers(1, 10**9), min_size=JUDGED, max_size=JUDGED + 3), st.integers(0, 10**9), st.booleans())
+def test_rounds_are_judged_by_their_pace(lost: Sequence[int], room: int, deferred: bool) -> None:
+    left = [10**12 - sum(lost[:k]) for k in range(len(lost) + 1)]
+    records = [record(edges, deferred) for edges in left[:-1]]
+    rounds = rounds_until(records, left[-1], room)
+    if deferred:
+        assert rounds == pytest.approx((left[-1] - room) / (sum(lost[-JUDGED:]) / JUDGED))
+        assert stalls(records, left[-1], room) == (rounds > MOST_ROUNDS)
+        assert not stalls([replace(records[0], deferred=False), *records[-JUDGED + 1 :]], left[-1], room)
+        assert not stalls(records[-JUDGED + 1 :], left[-1], room)
+        assert not stalls(records, room, room)
+    else:
+        assert rounds == 0
+
+
+@pytest.mark.parametrize("linkage", ["average", "single"])
+def test_nodes_without_edges_are_cut_into_shards_too(linkage: str, folder: Path) -> None:
+    edges = write_parquet(folder / "edges.parquet", (np.array([0, 5000]), np.array([1, 9999]), np.array([1.0, 2.0])))
+    options: dict[str, Any] = {"linkage": linkage, "n_nodes": 100_000, "memory": 7_000_000}
+    with dask.config.set(num_workers=2):
+        plan = dask_rac.plan(edges, **options)
+        found = dask_rac.cluster(edges, store=folder / "run", **options)
+    assert plan.shards > 1
+    assert plan.node_bytes >= 12 * 100_000
+    assert "MB in each process" in plan.facts()["for nodes"]
+    state = steps_of(folder / "run")[0].state
+    assert state is not None
+    assert len(state.shards) == plan.shards
+    assert max(shard.clusters for shard in state.shards) < 1.1 * 100_000 / plan.shards + 32
+    assert found.n_trees == 99_998
+
+
+def test_a_row_group_is_read_in_pieces(folder: Path) -> None:
+    rows = 400_000
+    rng = np.random.default_rng(0)
+    edges = *rng.integers(0, 2**40, (2, rows)), rng.random(rows)
+    file = write_parquet(folder / "edges.parquet", edges, row_group_size=rows, compression="none", use_dictionary=False)
+    source = replace(open_edges(file), batch_rows=10_000)
+    (unit,) = source.units(50_000)
+    assert unit.rows == rows
+    before, most, first = pa.total_allocated_bytes(), 0, 0
+    for columns, _ in source.read(unit):
+        most = max(most, pa.total_allocated_bytes() - before)
+        for name, column in zip(EDGE_COLUMNS, edges, strict=True):
+            np.testing.assert_array_equal(columns[name], column[first : first + len(columns[name])])
+        first += len(columns["weight"])
+    assert first == rows
+    assert most < 24 * rows / 2
+
+
+def test_a_chunk_that_can_only_be_decoded_whole_is_in_the_plan(folder: Path) -> None:
+    rows = 1_000_000
+    group = zarr.create_group(str(folder / "edges.zarr"))
+    u = np.arange(rows) % 100
+    for name, column in {"source": u, "target": u + 1, "weight": np.ones(rows)}.items():
+        group.create_array(name, data=column, chunks=(rows,))
+    calls: list[tuple[Any, dict[str, Any]]] = [(dask_rac.plan, {}), (dask_rac.cluster, {"store": folder / "run"})]
+    with dask.config.set(num_workers=2):
+        for call, options in calls:
+            with pytest.raises(dask_rac.ResourceError, match="chunks of 1,000,000 edges need 96 MB in each") as caught:
+                call(folder / "edges.zarr", memory="20MB", n_nodes=101, **options)
+        assert dask_rac.plan(folder / "edges.zarr", memory=advised(caught.value), n_nodes=101).nodes == 101
+    assert not (folder / "run").exists()
+
+
+@given(st.integers(0, 10**7))
+def test_tables_are_as_large_as_the_kernel_makes_them(widest: int) -> None:
+    sizes = EntrySizes(4, 8, 14, 1.0)
+    assert table_bytes(sizes, widest) == table_size(widest) * 34 + 16 * widest
+    assert table_size(widest) <= table_size(widest + 1)
+    assert table_size(widest) >= 2 * widest
+
+
+@given(st.integers(0, 10**7), st.integers(1, 10**10), st.sampled_from([4, 8]))
+def test_the_finisher_takes_as_many_edges_as_fit_and_no_more(clusters: int, memory: int, ids: int) -> None:
+    sizes, budget = EntrySizes(ids, 8, ids + 14, 1.0), Budget(memory, 1, 2)
+    room = finisher_room(sizes, clusters, budget)
+    assert room == 0 or finisher_bytes(sizes, clusters, room) <= memory
+    assert finisher_bytes(sizes, clusters, room + 1) > memory
