@@ -14,10 +14,7 @@ from threading import Thread
 from time import monotonic, sleep
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-import dask.config
-import dask.utils
-
-from dask_rac.base.defaults import setting
+from dask_rac.base.defaults import setting_seconds
 from dask_rac.base.errors import InputError, ResourceError
 from dask_rac.base.secrets import masked
 from dask_rac.base.text import quoted
@@ -75,7 +72,7 @@ def require_package(spec: str, package: str, extra: str) -> None:
 
 def start_seconds() -> float:
     """Return how long a cluster may take to start."""
-    return float(dask.utils.parse_timedelta(setting("start-timeout")))
+    return setting_seconds("start-timeout")
 
 
 def await_workers(client: Client, count: int, name: str, notify: Notify) -> None:

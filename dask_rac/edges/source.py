@@ -23,12 +23,13 @@ from dask_rac.base.text import listed
 from dask_rac.edges.records import check_record
 from dask_rac.edges.text import TEXT_ENDINGS
 from dask_rac.edges.units import EdgeFile, Unit
-from dask_rac.files.listing import list_files
+from dask_rac.files.listing import find_files, list_files
 from dask_rac.files.parquet_input import checked_groups
+from dask_rac.files.patience import asked
 from dask_rac.files.ranges import opened
 from dask_rac.files.reading import readable
 from dask_rac.files.stamps import listing_stamp, stamp
-from dask_rac.files.urls import explained, is_local, locate
+from dask_rac.files.urls import is_local, locate
 
 VECTOR_ENDINGS = (".npy", ".npz", ".fvecs", ".bvecs")
 VECTORS = "vectors, build a graph from them first, with graph=dict(k=15) or knn_graph"
@@ -131,15 +132,14 @@ class EdgeSource:
         """Whether this process sees the first and the last file, or the Zarr group, unchanged since it was opened."""
         filesystem, root = locate(self.name)
         try:
-            with explained(self.name, InputError):
-                if self.zarr:
-                    return listing_stamp(root, filesystem.find(root, detail=True)) == self.files[0].stamp
-                infos = [filesystem.info(file.path) for file in (self.files[0], self.files[-1])]
+            if self.zarr:
+                found = asked(self.name, InputError, find_files, filesystem, root)
+                return listing_stamp(root, found) == self.files[0].stamp
+            ends = self.files[0], self.files[-1]
+            infos = [asked(self.name, InputError, filesystem.info, file.path) for file in ends]
         except (FileNotFoundError, NotADirectoryError):
             return False
-        return [(stamp(info), int(info["size"])) for info in infos] == [
-            (file.stamp, file.bytes) for file in (self.files[0], self.files[-1])
-        ]
+        return [(stamp(info), int(info["size"])) for info in infos] == [(file.stamp, file.bytes) for file in ends]
 
     def _batches(self, unit: Unit) -> Iterator[tuple[int, pa.RecordBatch | Columns]]:
         """Yield batches of a unit's rows, each with the number of its first row."""

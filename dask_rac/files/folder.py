@@ -7,20 +7,22 @@ import fcntl
 import os
 import shutil
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from os import PathLike, fspath
 from time import sleep
-from typing import Any
+from typing import Any, TypeVar
 
 from dask_rac.base.errors import InputError, StoreError, StoreInUseError
 from dask_rac.base.names import LOCK, UNFINISHED, temporary_name
 from dask_rac.files.flushing import flush_file, flush_folder
-from dask_rac.files.urls import explained, is_local, locate
+from dask_rac.files.patience import asked, time_limit
+from dask_rac.files.urls import is_local, locate
+
+T = TypeVar("T")
 
 PATTERN = frozenset("*?[]")
-ATTEMPTS = 6  # to create a file that another process creates at the same moment
 WHOLE = {"chunksize": 2**32}  # bytes: S3 takes smaller objects in one request, which leaves nothing behind if it fails
 
 
@@ -62,13 +64,26 @@ class Folder:
 
     def exists(self, name: str = "") -> bool:
         """Whether the file or folder exists."""
-        with explained(self.url):
-            return bool(self.filesystem.exists(self.at(name)))
+        return os.path.exists(self.at(name)) if self.local else bool(self._info(name))
 
     def is_file(self, name: str = "") -> bool:
         """Whether this is a file, not a folder."""
-        with explained(self.url):
-            return bool(self.filesystem.isfile(self.at(name)))
+        return os.path.isfile(self.at(name)) if self.local else self._info(name).get("type") == "file"
+
+    def _info(self, name: str) -> dict[str, Any]:
+        """Return what a server knows of a file or folder, nothing if it does not exist.
+
+        The `exists` and `isfile` of fsspec return False when the server cannot be reached.
+        """
+        try:
+            info: dict[str, Any] = self._asked(self.filesystem.info, self.at(name))
+        except (FileNotFoundError, NotADirectoryError):
+            return {}
+        return info
+
+    def _asked(self, request: Callable[..., T], *arguments: Any, **keywords: Any) -> T:
+        """Make a request to the file system, more than once if need be."""
+        return asked(self.url, StoreError, request, *arguments, **keywords)
 
     def is_link(self, name: str = "") -> bool:
         """Whether this is a symbolic link, to whatever it points."""
@@ -77,8 +92,7 @@ class Folder:
     def names(self, name: str = "") -> list[str]:
         """Return the sorted names in a folder; none if it does not exist."""
         try:
-            with explained(self.url):
-                paths = self.filesystem.ls(self.at(name), detail=False)
+            paths = self._asked(self.filesystem.ls, self.at(name), detail=False)
         except (FileNotFoundError, NotADirectoryError):
             return []
         return sorted(path.rstrip("/").rpartition("/")[2] for path in paths)
@@ -87,20 +101,23 @@ class Folder:
         """Return the contents of a file, or a range of its bytes."""
         if start is None and not self.local:
             start = 0  # reading a whole object costs two requests, one of them for its size
-        with explained(self.url):
-            try:
-                data: bytes = self.filesystem.cat_file(self.at(name), start=start, end=stop)
-            except OSError as error:
-                if start or error.errno != errno.EINVAL:
-                    raise
-                data = self.filesystem.cat_file(self.at(name))  # an empty object, for which S3 rejects any range
+        return self._asked(self._read, self.at(name), start, stop)
+
+    def _read(self, path: str, start: int | None, stop: int | None) -> bytes:
+        """Return a range of the bytes of a file."""
+        try:
+            data: bytes = self.filesystem.cat_file(path, start=start, end=stop)
+        except OSError as error:
+            if start or error.errno != errno.EINVAL:
+                raise
+            data = self.filesystem.cat_file(path)  # an empty object, for which S3 rejects any range
         return data
 
     def write(self, name: str, data: bytes) -> None:
         """Write a file whole or not at all, replacing any existing one."""
         if not self.local:
             with self._writing():
-                self.filesystem.pipe_file(self.at(name), data, **self._options)
+                self._put(name, data)
             return
         temporary = self._written(name, data)
         os.replace(temporary, self.at(name))
@@ -147,18 +164,17 @@ class Folder:
 
     def _create_remote(self, name: str, data: bytes) -> bool:
         """Create a file with a conditional request."""
-        for attempt in range(ATTEMPTS):
-            try:
-                self.filesystem.pipe_file(self.at(name), data, mode="create", **self._options)
-            except FileExistsError:
-                return self.read(name) == data
-            except OSError as error:
-                if "ConditionalRequestConflict" not in str(error) or attempt == ATTEMPTS - 1:
-                    raise
-                sleep(0.1 * 2**attempt)
-            else:
-                return True
-        return False
+        try:
+            self._put(name, data, mode="create")
+        except FileExistsError:
+            return self.read(name) == data
+        return True
+
+    def _put(self, name: str, data: bytes, **options: Any) -> None:
+        """Write an object, in bounded time."""
+        request = self.filesystem.pipe_file
+        options |= self._options | time_limit(request, len(data))
+        self._asked(request, self.at(name), data, **options)
 
     @property
     def _options(self) -> dict[str, Any]:
@@ -169,8 +185,7 @@ class Folder:
     def _writing(self) -> Iterator[None]:
         """Explain what to do when a remote file cannot be written."""
         try:
-            with explained(self.url):
-                yield
+            yield
         except (FileNotFoundError, NotADirectoryError, IsADirectoryError) as error:
             raise StoreError(f"{self.url} cannot be written: {error}; choose another folder") from None
 
@@ -206,8 +221,8 @@ class Folder:
         """
         path = self.at(name)
         if not self.local:
-            with suppress(FileNotFoundError), explained(self.url):
-                self.filesystem.rm(path, recursive=True)
+            with suppress(FileNotFoundError):
+                self._asked(self.filesystem.rm, path, recursive=True)
         elif os.path.isdir(path) and not os.path.islink(path):
             shutil.rmtree(path, ignore_errors=True)
         else:
@@ -226,8 +241,7 @@ class Folder:
     def bytes_of(self, name: str = "") -> int:
         """Return the size of all files in a folder, some of which may come and go meanwhile."""
         if not self.local:
-            with explained(self.url):
-                infos = self.filesystem.find(self.at(name), detail=True)
+            infos = self._asked(self.filesystem.find, self.at(name), detail=True)
             return sum(int(info["size"] or 0) for info in infos.values())
         total = 0
         for folder, _, files in os.walk(self.at(name)):

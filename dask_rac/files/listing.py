@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from fsspec.spec import AbstractFileSystem
+
 from dask_rac.base.errors import InputError
 from dask_rac.base.names import INCOMPLETE
+from dask_rac.files.patience import asked
 from dask_rac.files.reading import readable
-from dask_rac.files.urls import NO_BUCKET, is_local, locate
+from dask_rac.files.urls import NO_BUCKET, locate
 
 
 def list_files(name: str, remedy: str, complete: bool = True) -> tuple[str, dict[str, Any]]:
@@ -19,9 +22,9 @@ def list_files(name: str, remedy: str, complete: bool = True) -> tuple[str, dict
     root = root.rstrip("/") or root
     with readable(name):
         try:
-            info = filesystem.info(root)
+            info = asked(name, InputError, filesystem.info, root)
             folder = _is_folder(filesystem, info)
-            infos = _files_below(filesystem, root) if folder else {root: info}
+            infos = asked(name, InputError, find_files, filesystem, root) if folder else {root: info}
         except (FileNotFoundError, NotADirectoryError) as error:
             if NO_BUCKET in str(error):
                 raise
@@ -33,18 +36,23 @@ def list_files(name: str, remedy: str, complete: bool = True) -> tuple[str, dict
     return root, infos
 
 
-def _files_below(filesystem: Any, root: str) -> dict[str, Any]:
-    """Return all files below a folder; on a local disk fsspec would leave out folders that cannot be read."""
-    if not is_local(filesystem):
-        found: dict[str, Any] = filesystem.find(root, detail=True)
-        return found
-    folders, infos = [root], {}
+def find_files(filesystem: Any, root: str) -> dict[str, Any]:
+    """Return what a file system knows of all files below a path; raise if a folder cannot be listed.
+
+    The `find` that most file systems inherit leaves out the files of such a folder, as if there were none.
+    """
+    infos: dict[str, Any] = {}
+    if type(filesystem).find is not AbstractFileSystem.find:
+        infos = filesystem.find(root, detail=True)
+        return infos
+    folders = [root]
     while folders:
-        for info in filesystem.ls(folders.pop(), detail=True):
-            if info["type"] == "directory":
-                folders.append(info["name"])
-            else:
+        folder = folders.pop()
+        for info in filesystem.ls(folder, detail=True):
+            if info["type"] != "directory":
                 infos[info["name"]] = info
+            elif info["name"].rstrip("/") != folder:
+                folders.append(info["name"].rstrip("/"))
     return dict(sorted(infos.items()))
 
 

@@ -6,6 +6,8 @@ import io
 from os import SEEK_CUR, SEEK_END
 from typing import Any
 
+from dask_rac.base.errors import InputError
+from dask_rac.files.patience import asked
 from dask_rac.files.urls import is_local
 
 
@@ -30,7 +32,10 @@ class _RangeFile(io.RawIOBase):
 
     def read(self, size: int | None = -1, /) -> bytes:
         stop = self._size if size is None or size < 0 else min(self._at + size, self._size)
-        data: bytes = self._filesystem.cat_file(self._path, start=self._at, end=stop) if self._at < stop else b""
+        if self._at >= stop:
+            return b""
+        url = self._filesystem.unstrip_protocol(self._path)
+        data: bytes = asked(url, InputError, self._filesystem.cat_file, self._path, start=self._at, end=stop)
         self._at += len(data)
         return data
 

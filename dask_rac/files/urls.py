@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import fsspec
@@ -27,6 +28,13 @@ PACKAGES = {
     "az": ("adlfs", "adlfs"),
 }
 """What object stores need: the module, and the package to install."""
+
+S3 = ("s3", "s3a")
+S3_ATTEMPTS = 2
+"""How often s3fs makes a request that botocore has made five times; a read is repeated twice, once by each of its
+layers. With the default of s3fs, 5, a server that accepts connections and never answers is asked for half an hour."""
+
+PART_SECONDS = 600  # for a part of a file, some 50 MB; s3fs waits without a limit for a server that does not take it
 
 ELSEWHERE = (
     "the environment (AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY for s3://), an instance role, or fsspec's "
@@ -59,7 +67,15 @@ def locate(url: str) -> tuple[Any, str]:
         raise InputError(f"{url} cannot be opened: {remedy}") from None
     except (ValueError, TypeError) as error:
         raise InputError(f"{quoted(url)} cannot be opened: {error}") from error
+    if protocol in S3:
+        _bound(filesystem)
     return filesystem, path
+
+
+def _bound(filesystem: Any) -> None:
+    """Have every request of s3fs end, the parts of a file that is being written among them."""
+    filesystem.retries = S3_ATTEMPTS
+    filesystem.call_s3 = partial(type(filesystem).call_s3, filesystem, timeout=PART_SECONDS)
 
 
 def full_name(name: str) -> str:
@@ -96,28 +112,28 @@ def explained(url: str, kind: type[Exception] = StoreError) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        if not _is_answer(error):
+        if not is_answer(error):
             raise
         if "://" not in url:
             if not isinstance(error, OSError) or not is_trouble(error):
                 raise
             raise kind(trouble_text(url, error)) from error
-        raise kind(_diagnosis(url, error)) from None
+        raise kind(diagnosis(url, error)) from None
 
 
-def _is_answer(error: Exception) -> bool:
+def is_answer(error: Exception) -> bool:
     """Whether an error comes from a server or from the connection to it."""
     if isinstance(error, FileNotFoundError):
         return NO_BUCKET in str(error)
     if isinstance(error, FileExistsError | IsADirectoryError | NotADirectoryError):
         return False
     if isinstance(error, OSError):
-        far = isinstance(error, PermissionError | TimeoutError) or error.errno is not None
+        far = isinstance(error, PermissionError | TimeoutError | ConnectionError) or error.errno is not None
         return far and not is_disk_full(error)
     return type(error).__module__.partition(".")[0] in LIBRARIES
 
 
-def _diagnosis(url: str, error: Exception) -> str:
+def diagnosis(url: str, error: Exception) -> str:
     """Return what is wrong and what to do."""
     name, text = type(error).__name__, masked(str(error)).rstrip(".: ") or type(error).__name__
     if NO_BUCKET in text:

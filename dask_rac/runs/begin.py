@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from os import PathLike
 from typing import Any
@@ -126,14 +126,20 @@ def _new_store(store: Folder) -> Iterator[list[str]]:
     except StoppedError:
         raise
     except Exception:
-        if undo and count_manifests(store) == 0:
-            for folder in STORE_FOLDERS:
-                remove_ours(store, folder)
-            for name in (*undo, LOCK):
-                store.remove(name)
-        if store.local and not existed and set(store.names()) <= {LOCK}:
-            store.remove("")
+        with suppress(StoreError):  # the server may be out of reach
+            _undo(store, undo, existed)
         raise
+
+
+def _undo(store: Folder, written: list[str], existed: bool) -> None:
+    """Delete what a run has written, the header last: without it, no run could take or resume what is left."""
+    if written and count_manifests(store) == 0:
+        for folder in STORE_FOLDERS:
+            remove_ours(store, folder)
+        for name in (LOCK, *written):
+            store.remove(name)
+    if store.local and not existed and set(store.names()) <= {LOCK}:
+        store.remove("")
 
 
 def _begin_store(store: Folder, header: Header) -> None:

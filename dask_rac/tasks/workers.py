@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import uuid
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import CancelledError
 from contextlib import contextmanager
 from importlib.metadata import PackageNotFoundError
 from time import monotonic, sleep
@@ -33,7 +34,7 @@ MOST_SHARE = 0.7  # of a worker's memory: at 0.8, Dask pauses the worker
 def identity_of(client: Client) -> dict[str, Any]:
     """Return what the scheduler reports about itself; `scheduler_info` may return a reply without workers."""
     scheduler: Any = client.scheduler
-    with _while_open(client):
+    with _while_open(client, OSError):
         known: dict[str, Any] = client.sync(scheduler.identity, n_workers=-1)
     return known
 
@@ -202,7 +203,7 @@ class Workers:
 
     def _on_each_worker(self, function: Callable[..., Any], *arguments: Any) -> dict[str, Any]:
         """Run a function on every worker and return the answers; workers that leave meanwhile are ignored."""
-        with _while_open(self.client):
+        with _while_open(self.client, OSError):
             answers: dict[str, Any] = self.client.run(function, *arguments, on_error="return")
         failed = {address: answer for address, answer in answers.items() if isinstance(answer, BaseException)}
         if failed:
@@ -213,13 +214,16 @@ class Workers:
 
 
 @contextmanager
-def _while_open(client: Client) -> Iterator[None]:
-    """Raise a clear error if the client or its cluster is closed in the block, which can cause many other errors."""
+def _while_open(client: Client, *lost: type[Exception]) -> Iterator[None]:
+    """Raise a clear error if the client or its cluster is closed in the block, which can cause many other errors.
+
+    A client that loses the scheduler cancels all tasks. `lost` are errors that can only come from the connection.
+    """
     try:
         yield
     except Exception as error:
         closed = client.status in ("closing", "closed")
-        if closed or isinstance(error, CommClosedError):
+        if closed or isinstance(error, (CommClosedError, CancelledError, *lost)):
             raise StoppedError(
                 f"the {'client was closed' if closed else 'cluster went away'} while the run was in progress: start "
                 "another one and resume the run, or start it again"

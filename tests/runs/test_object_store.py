@@ -415,7 +415,9 @@ def refusals(object_store: ObjectStore) -> dict[str, str]:
         "    except dask_rac.InputError as error: found[url] = str(error)\n"
         "print(json.dumps(found))"
     )
-    found: dict[str, str] = json.loads(outputs(start(code, str(free_port())))[0].splitlines()[-1])
+    found: dict[str, str] = json.loads(
+        outputs(start(code, str(free_port()), DASK_RAC__STORE_TIMEOUT="1s"))[0].splitlines()[-1]
+    )
     return found
 
 

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import importlib.metadata
 import os
+import time
 from pathlib import Path
+from typing import Any
+from unittest import mock
 
 import dask
 import dask.dataframe as dd
@@ -81,6 +84,36 @@ def test_more_memory_than_workers_have_is_refused_with_what_they_have(client: Cl
         dask_rac.cluster(SMALL, store=folder / "run", memory="1PB", client=client)
     advised = str(caught.value).rpartition("set memory='")[2].partition("'")[0]
     assert dask_rac.cluster(SMALL, store=folder / "run", memory=advised, client=client).n_nodes == 400
+
+
+def cut_connection(client: Client) -> None:
+    """Cut the connection between a client and its scheduler, as a network does."""
+    connection: Any = client.scheduler_comm
+    client.loop.add_callback(connection.comm.abort)
+
+
+def test_a_connection_that_is_lost_stops_the_run(folder: Path) -> None:
+    def progress(event: dask_rac.Event) -> None:
+        if event.stage == "tasks" and event.record is not None and event.record.round == 2:
+            cut_connection(client)
+            while client.status == "running":
+                time.sleep(0.001)
+
+    edges = write_parquet(folder / "edges.parquet", GRAPHS["grid"])
+    message = "the cluster went away while the run was in progress: start another one and resume the run"
+    with local_client(1, processes=False) as client, pytest.raises(dask_rac.ResourceError, match=message):
+        dask_rac.cluster(edges, store=folder / "run", shards=3, finisher=False, client=client, progress=progress)
+    assert_same(dask_rac.resume(folder / "run"), dask_rac.cluster(edges, finisher=False))
+
+
+def test_a_scheduler_that_cannot_be_reached_is_named(client: Client) -> None:
+    lost = OSError("Timed out trying to connect to 'tcp://10.0.0.1:8786' after 30 s")
+    for ask in (lambda: workers.workers_of(client), lambda: workers.Workers(client).ready()):
+        with (
+            mock.patch.object(Client, "sync", side_effect=lost),
+            pytest.raises(dask_rac.ResourceError, match="the cluster went away while"),
+        ):
+            ask()
 
 
 def test_a_cluster_without_workers_is_refused(folder: Path) -> None:

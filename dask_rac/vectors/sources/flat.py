@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from dask_rac.base.errors import InputError
 from dask_rac.files.npy import HEAD, read_header
+from dask_rac.files.patience import asked
 from dask_rac.files.reading import readable
 from dask_rac.files.stamps import stamp
 from dask_rac.files.urls import is_local, locate
@@ -52,7 +53,8 @@ class FlatSource(FileSource):
             records = np.empty(count, part.record)
             _fill(part, start, memory_of(records))
         else:
-            data = filesystem.cat_file(part.path, start=start, end=start + count * part.record.itemsize)
+            end = start + count * part.record.itemsize
+            data = asked(self.name, InputError, filesystem.cat_file, part.path, start=start, end=end)
             records = np.frombuffer(data, part.record, count)
         if part.counted:
             self._check_counts(records["count"], part, first)

@@ -15,9 +15,10 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from dask_rac.base.errors import InputError
+from dask_rac.files.patience import asked
 from dask_rac.files.reading import readable
 from dask_rac.files.stamps import stamp
-from dask_rac.files.urls import explained, locate
+from dask_rac.files.urls import locate
 
 DTYPES = ("uint8", "float32", "float64")
 """Supported dtypes; each can be converted to all later ones without loss."""
@@ -113,8 +114,7 @@ class FileSource(VectorSource):
         filesystem, _ = locate(self.name)
         ends = self.parts[0], self.parts[-1]
         try:
-            with explained(self.name, InputError):
-                infos = [filesystem.info(part.path) for part in ends]
+            infos = [asked(self.name, InputError, filesystem.info, part.path) for part in ends]
         except (FileNotFoundError, NotADirectoryError):
             return False
         return [(stamp(info), int(info["size"])) for info in infos] == [(part.stamp, part.bytes) for part in ends]
