@@ -118,10 +118,8 @@ def check_array(folder: Folder, record: FileRecord) -> None:
         last = min(first + batch, layout.chunks)
         views = scratch[: (last - first) * layout.chunk].reshape(-1, layout.chunk)
         sums[first:last] = _read_whole(folder, record.name, layout, first, list(views))
-    if layout.chunks:
-        end = folder.read(f"{record.name}/0", layout.chunks * layout.stride)
-        if end != _index(layout):
-            raise DamagedStoreError(f"{folder.at(record.name)}/0 is damaged: its index is not what was written")
+    if layout.chunks and _read_index(folder, record.name, layout) != _index(layout):
+        raise DamagedStoreError(f"{folder.at(record.name)}/0 is damaged: its index is not what was written")
     if _digest(_metadata(layout), sums) != record.digest:
         raise DamagedStoreError(f"{folder.at(record.name)} is not what was written: another file was put in its place")
 
@@ -154,6 +152,14 @@ def _index(layout: ArrayLayout) -> bytes:
     starts = np.arange(layout.chunks, dtype="<u8") * layout.stride
     index = np.column_stack((starts, np.full(layout.chunks, layout.stride, "<u8"))).view("u1").reshape(-1)
     return index.tobytes() + np.array([_crc(index)], "<u4").tobytes()
+
+
+def _read_index(folder: Folder, name: str, layout: ArrayLayout) -> bytes:
+    """Return what follows the chunks of an array; another run may delete the file at the same moment."""
+    try:
+        return folder.read(f"{name}/0", layout.chunks * layout.stride)
+    except FileNotFoundError:
+        raise DamagedStoreError(f"{folder.at(name)}/0 is missing") from None
 
 
 def _put(folder: Folder, name: str, parts: list[Any]) -> None:

@@ -11,7 +11,7 @@ from os import PathLike
 from typing import Any
 
 from dask_rac.base.checks import check_kind
-from dask_rac.base.errors import InputError, ResourceError, StoppedError, StoreError
+from dask_rac.base.errors import InputError, ResourceError, StoppedError, StoreError, StoreInUseError
 from dask_rac.base.events import Event, Listener
 from dask_rac.base.names import HEADER, INPUT, LOCK, STORE_FOLDERS
 from dask_rac.base.settings import EDGE_COLUMNS, Settings
@@ -123,7 +123,7 @@ def _new_store(store: Folder) -> Iterator[list[str]]:
     undo: list[str] = []
     try:
         yield undo
-    except StoppedError:
+    except (StoppedError, StoreInUseError):  # the run goes on from what is there, or it is another's
         raise
     except Exception:
         with suppress(StoreError):  # the server may be out of reach
@@ -139,7 +139,9 @@ def _undo(store: Folder, written: list[str], existed: bool) -> None:
         for name in (LOCK, *written):
             store.remove(name)
     if store.local and not existed and set(store.names()) <= {LOCK}:
-        store.remove("")
+        store.remove(LOCK)
+        with suppress(OSError):  # another run has begun in it meanwhile
+            os.rmdir(store.path)
 
 
 def _begin_store(store: Folder, header: Header) -> None:

@@ -1,9 +1,11 @@
 """zarr can read our arrays on disk, and any change to them is noticed."""
 
+import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -177,6 +179,22 @@ def test_an_index_cut_short_or_something_behind_it_is_found(more: int, folder: F
     data = (home / DATA).read_bytes()
     (home / DATA).write_bytes(data[:more] if more < 0 else data + b"\0" * more)
     assert_found(folder, record)
+
+
+def test_a_file_that_goes_while_it_is_checked_is_missing(folder: Folder) -> None:
+    (record,) = write_group(folder, "group", {"column": np.arange(9)})
+    read = os.preadv
+
+    def read_and_delete(*arguments: Any) -> int:
+        size = read(*arguments)
+        os.unlink(folder.at("group/column/0"))
+        return size
+
+    with (
+        mock.patch.object(os, "preadv", read_and_delete),
+        pytest.raises(dask_rac.DamagedStoreError, match=r"group/column/0 is missing"),
+    ):
+        check_array(folder, record)
 
 
 @pytest.mark.parametrize("file", [DATA, METADATA, ""])

@@ -6,7 +6,7 @@ import fcntl
 import os
 import shutil
 import time
-from contextlib import nullcontext
+from contextlib import ExitStack, nullcontext
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -141,6 +141,39 @@ def test_a_new_run_leaves_a_store_alone_that_another_has_locked(whole: Undisturb
         with pytest.raises(dask_rac.StoreInUseError):
             begin(whole.edges, store)
         assert [path.name for path in store.iterdir()] == ["lock"]
+
+
+def test_a_new_run_leaves_a_store_alone_that_another_begins_at_the_same_moment(whole: Undisturbed, store: Path) -> None:
+    with ExitStack() as stack:
+
+        def begin_first(_: Folder) -> None:
+            store.mkdir()
+            lock = stack.enter_context((store / "lock").open("w"))
+            fcntl.flock(lock, fcntl.LOCK_EX)
+
+        with mock.patch("dask_rac.runs.begin.refuse_taken_store", begin_first), pytest.raises(dask_rac.StoreInUseError):
+            begin(whole.edges, store)
+        assert [path.name for path in store.iterdir()] == ["lock"]
+
+
+def test_a_run_that_cannot_begin_leaves_alone_what_another_begins_at_the_same_moment(
+    whole: Undisturbed, store: Path
+) -> None:
+    names = Folder.names
+
+    def begin_meanwhile(folder: Folder, name: str = "") -> list[str]:
+        found = names(folder, name)
+        if found == ["lock"]:
+            (store / "rac.json").write_text("of another run")
+        return found
+
+    with (
+        mock.patch("dask_rac.runs.begin._header", side_effect=dask_rac.ResourceError("the disk is too small")),
+        mock.patch.object(Folder, "names", begin_meanwhile),
+        pytest.raises(dask_rac.ResourceError, match="too small"),
+    ):
+        begin(whole.edges, store)
+    assert (store / "rac.json").read_text() == "of another run"
 
 
 @pytest.mark.parametrize(

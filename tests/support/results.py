@@ -12,7 +12,9 @@ import dask_rac
 
 def merge_set(clustering: dask_rac.Clustering) -> list[tuple[Any, ...]]:
     """The merges without their rounds, by the cluster that each ends."""
-    return sorted(clustering.merges[["right", "left", "height", "size"]].itertuples(index=False, name=None))
+    merges = clustering.merges
+    columns = (merges[name].tolist() for name in ("right", "left", "height", "size"))
+    return sorted(zip(*columns, strict=True))
 
 
 def merges_frame(clustering: dask_rac.Clustering) -> pd.DataFrame:

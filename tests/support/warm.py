@@ -7,6 +7,8 @@ import dask
 import numpy as np
 
 import dask_rac
+import tests.support.turns
+import tests.support.undisturbed  # noqa: F401 - children need both
 
 with (
     tempfile.TemporaryDirectory() as folder,
