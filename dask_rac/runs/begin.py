@@ -21,7 +21,7 @@ from dask_rac.edges.given import is_dask_frame, require_columns
 from dask_rac.edges.source import EdgeSource, open_edges
 from dask_rac.engines.rows.load import Graph, load_graph
 from dask_rac.engines.warmup import compile_kernels
-from dask_rac.files.durable import make_folder
+from dask_rac.files.flushing import make_folders
 from dask_rac.files.folder import Folder
 from dask_rac.files.full import disk_full_text, is_disk_full
 from dask_rac.files.tables import write_frame
@@ -116,7 +116,7 @@ def _new_store(store: Folder) -> Iterator[list[str]]:
     refuse_taken_store(store)
     if store.local:
         try:
-            make_folder(store.path)
+            make_folders(store.path)
             os.close(store.open_lock())
         except OSError as error:
             raise StoreError(not_writable_text(store, error)) from error

@@ -19,7 +19,6 @@ from dask_rac.base.names import MANIFESTS, MERGES, ROUNDS, TREE
 from dask_rac.edges.source import EdgeSource
 from dask_rac.engines import engine_for
 from dask_rac.engines.contract import Limits, Step, Work
-from dask_rac.files.durable import flush
 from dask_rac.files.folder import Folder
 from dask_rac.files.full import disk_full_text, is_disk_full
 from dask_rac.files.trouble import is_trouble, trouble_text
@@ -74,7 +73,7 @@ class StoredRun:
         """Go on after these steps. From now on the last one survives a power failure, whichever process wrote it."""
         self.chain = chain
         if chain:
-            flush(self.store, (*manifests.file_names(chain[-1]), MERGES, MANIFESTS))
+            self.store.flush((*manifests.file_names(chain[-1]), MERGES, MANIFESTS))
             self._flushed, self._flushed_at = chain[-1].step, monotonic()
 
     def _advance(self, state: State) -> None:
@@ -138,7 +137,7 @@ class StoredRun:
         )
         durable = self._flush_is_due(manifest)
         if durable:
-            flush(self.store, (*manifests.file_names(manifest), MERGES))
+            self.store.flush((*manifests.file_names(manifest), MERGES))
             self._flushed_at = monotonic()
         for record in step.records:
             write_statistics(self.store, record)
@@ -193,15 +192,22 @@ class StoredRun:
         try:
             yield
         except (OSError, DamagedStoreError) as error:
-            if manifests.count_manifests(self.store) > len(self.chain):
+            committed = manifests.count_manifests(self.store) > len(self.chain)
+            if committed and not self._has_committed():
                 raise self._overtaken() from error
             if not is_disk_full(error):
                 if isinstance(error, OSError) and is_trouble(error):
                     raise StoreError(trouble_text(self.store.url, error)) from error
                 raise
-            self.clean_attempt()
+            if not committed:
+                self.clean_attempt()
             remedy = f"make room, then resume with dask_rac.resume({self.store.url!r})"
             raise StoppedError(disk_full_text(self.store.url, remedy)) from error
+
+    def _has_committed(self) -> bool:
+        """Whether this run has committed the step, although flushing the manifest's name failed afterwards."""
+        later = manifests.read_chain(self.store)[len(self.chain) :]
+        return any(self._attempt in name for step in later[:1] for name in manifests.file_names(step))
 
     def _overtaken(self) -> StoreInUseError:
         """Another run has done this step: delete what this one has written, and say so."""

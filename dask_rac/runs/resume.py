@@ -10,7 +10,6 @@ from dask_rac.base.events import Event, Listener
 from dask_rac.base.names import STORE_NAMES, manifest_name
 from dask_rac.edges.source import EdgeSource, open_edges
 from dask_rac.engines.warmup import compile_kernels
-from dask_rac.files.durable import flush
 from dask_rac.files.folder import Folder
 from dask_rac.files.links import refuse_links
 from dask_rac.runs.begin import run_to_end
@@ -43,7 +42,7 @@ def resume_run(
             chain = run.chain
     else:
         with suppress(StoreError), store.locked() as held:  # the disk may be read-only
-            flush(store, [manifest_name(chain[-1].step)])
+            store.flush([manifest_name(chain[-1].step)])
             clean_store(store, chain, (), everything=held)
     journal = Journal(store, header, chain)
     report(Event("done", journal.facts.nodes, journal.merged))

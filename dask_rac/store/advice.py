@@ -71,8 +71,8 @@ def resume_advice(store: Folder) -> str:
 def lost_text(manifest: str, run: str) -> str:
     """Return the message for a run of which a manifest is lost; what was merged after it is not known."""
     return (
-        f"{manifest} is damaged or missing: restore a copy of it, or dask_rac.resume({run!r}), which goes back to the "
-        "newest intact step"
+        f"{manifest} is damaged or missing: restore a copy of it, or resume with dask_rac.resume({run!r}), which goes "
+        "back to the newest intact step"
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from dask_rac.base.errors import DamagedStoreError
+from dask_rac.base.errors import DamagedStoreError, StoreInUseError
 from dask_rac.base.names import (
     HEADER,
     INPUT,
@@ -65,7 +65,8 @@ def newest_sound(store: Folder, edges: bool = False) -> list[Manifest]:
 
     A run that has not merged anything yet may go back to its `edges`, if it can read them again.
     """
-    found, there = read_committed(store), count_manifests(store)
+    there = count_manifests(store)  # before they are read: another run may add to them
+    found = read_committed(store)
     merged, fault = _intact_merges(store, found.chain)
     if found.lost is not None:
         fault = DamagedStoreError(_lost_text(store, found))
@@ -78,15 +79,24 @@ def newest_sound(store: Folder, edges: bool = False) -> list[Manifest]:
             fault = fault or error
             continue
         if there > length:
+            _refuse_growing(store, there)
             withdraw(store, length)
         return list(found.chain[:length])
     nothing_merged = there == 1 and found.lost in {None, manifest_name(0)}
+    if fault is not None:
+        _refuse_growing(store, there)
     if fault is not None and not (edges and nothing_merged):
         raise DamagedStoreError(
             f"{fault}; there is no intact round before it: start the run again in another folder"
         ) from fault
     withdraw(store, 0)
     return []
+
+
+def _refuse_growing(store: Folder, there: int) -> None:
+    """Raise if steps were committed since they were counted: what seems to be damaged is another run's work."""
+    if count_manifests(store) > there:
+        raise StoreInUseError(f"{store.url}: another run is working on it; this one stops")
 
 
 def _intact_merges(store: Folder, chain: Sequence[Manifest]) -> tuple[int, DamagedStoreError | None]:

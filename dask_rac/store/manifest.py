@@ -160,7 +160,7 @@ def parent_digest(folder: Folder, step: int) -> str:
 def read_chain(folder: Folder) -> list[Manifest]:
     """Return the manifests that form an unbroken chain from the header; later ones do not count."""
     chain: list[Manifest] = []
-    parent = ""
+    parent, merged = "", 0
     while True:
         try:
             data = folder.read(manifest_name(len(chain)))
@@ -168,7 +168,8 @@ def read_chain(folder: Folder) -> list[Manifest]:
             parent = parent or parent_digest(folder, 0)
         except (FileNotFoundError, NotADirectoryError, IsADirectoryError, ValueError, TypeError, LookupError):
             return chain
-        if manifest.parent != parent:
+        merged += sum(table.rows for table in manifest.merges)
+        if manifest.parent != parent or merged >= max(1, manifest.facts.nodes):
             return chain
         chain.append(manifest)
         parent = sha256(data).hexdigest()
@@ -237,8 +238,6 @@ def _decode(data: bytes) -> Manifest:
         },
     )
     refuse_names([table.name for table in manifest.merges], MERGES)
-    if sum(table.rows for table in manifest.merges) >= max(1, manifest.facts.nodes):
-        raise ValueError("there are more merges than nodes")
     for numbers in (manifest.phases, manifest.traffic):
         if not all(type(value) in (float, int) and value >= 0 for value in numbers.values()):
             raise ValueError("seconds and bytes are numbers")

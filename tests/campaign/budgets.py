@@ -87,8 +87,8 @@ def pairs(n: int, rng: np.random.Generator) -> Columns:
 
 
 GRAPHS: tuple[tuple[Callable[[int, np.random.Generator], Columns], int], ...] = (
-    (isolated, 4_000_000),
-    (star, 400_000),
+    (isolated, 3_000_000),
+    (star, 250_000),
     (path, 1_000_000),
     (pairs, 2_000_000),
     (double_star, 200_000),
@@ -198,6 +198,6 @@ CAMPAIGN = Campaign(
     scene=scene,
     trial=trial,
     goal=100,
-    share=2,
+    share=1,
     missing=lambda: "" if Path("/proc/self/status").exists() else "no /proc to read the memory of a process from",
 )

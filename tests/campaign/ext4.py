@@ -176,6 +176,6 @@ CAMPAIGN = Campaign(
     scene=scene,
     trial=trial,
     goal=100,
-    share=2,
+    share=1,
     missing=missing,
 )

@@ -547,9 +547,10 @@ def test_what_the_page_shows_is_true() -> None:
 @pytest.mark.parametrize("form", ["csr", "csc", "coo"])
 def test_matrices_whose_indices_are_out_of_range(form: str) -> None:
     points = np.arange(12.0).reshape(6, 2)
-    damaged: Any = sp.csr_array(np.ones((6, 6))).asformat(form)
+    whole: Any = sp.csr_array(np.ones((6, 6)))
+    damaged = whole.asformat(form)
     (damaged.col if form == "coo" else damaged.indices)[7] = 2**20
-    with pytest.raises(dask_rac.InputError, match="connectivity is damaged: .* holds 1048576 at position 7"):
+    with pytest.raises(dask_rac.InputError, match=r"connectivity is damaged: .* holds 1048576 at position 7"):
         RAC(connectivity=damaged).fit(points)
     with pytest.raises(dask_rac.InputError, match="X is damaged"):
         RAC(metric="precomputed").fit(damaged)

@@ -14,7 +14,13 @@ import dask
 import fsspec
 import pytest
 import s3fs
-from botocore.exceptions import ClientError, EndpointConnectionError, NoCredentialsError, ReadTimeoutError, SSLError
+from botocore.exceptions import (  # type: ignore[import-untyped]
+    ClientError,
+    EndpointConnectionError,
+    NoCredentialsError,
+    ReadTimeoutError,
+    SSLError,
+)
 from fsspec.spec import AbstractFileSystem
 from s3fs.errors import translate_boto_error
 

@@ -69,23 +69,28 @@ def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
         yield from places(item, (*path, key))
 
 
+def _any_value(chance: Random) -> Any:
+    """A copy of a value, as it will be changed itself."""
+    return json.loads(json.dumps(chance.choice(VALUES)))
+
+
 def mutated(document: Any, chance: Random) -> Any:
     """A copy of a document with one or two changes: values replaced, deleted, doubled, moved or added."""
     copy = json.loads(json.dumps(document))
     for _ in range(chance.choice((1, 1, 2))):
         *outer, last = chance.choice([path for path in places(copy) if path] or [(None,)])
         if last is None:
-            return chance.choice(VALUES)
+            return _any_value(chance)
         holder = copy
         for key in outer:
             holder = holder[key]
         kind = chance.choice(("replace", "replace", "replace", "delete", "add", "swap"))
         if kind == "replace":
-            holder[last] = chance.choice(VALUES)
+            holder[last] = _any_value(chance)
         elif kind == "delete":
             del holder[last]
         elif kind == "add" and isinstance(holder, dict):
-            holder[chance.choice(("engine", "x", "", "__class__"))] = chance.choice(VALUES)
+            holder[chance.choice(("engine", "x", "", "__class__"))] = _any_value(chance)
         elif kind == "swap" and isinstance(holder, dict):
             other = chance.choice(list(holder))
             holder[last], holder[other] = holder[other], holder[last]

@@ -175,7 +175,9 @@ def _plain_text(path: Path) -> tuple[NDArray[Any], ...]:
 
 def _whole(texts: list[str]) -> NDArray[np.int64]:
     """Parse ids."""
-    return np.array([int(text) if re.fullmatch(r"[-+]?\d+", text) else int(float(text)) for text in texts], np.int64)
+    hexadecimal = re.compile(r"0[xX][0-9a-fA-F]+")
+    plain = [str(int(text, 16)) if hexadecimal.fullmatch(text) else text for text in texts]
+    return np.array([int(text) if re.fullmatch(r"[-+]?\d+", text) else int(float(text)) for text in plain], np.int64)
 
 
 def _plain_vectors(path: Path) -> NDArray[Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -27,9 +28,10 @@ def measured(work: Callable[..., Any], *arguments: Any) -> tuple[Any, int]:
         peak = _peak(process.pid)
         ours.send("read")
     finally:
-        if not process.join(PATIENCE) and process.is_alive():
-            process.kill()
-            process.join()
+        ours.close()
+        process.join(PATIENCE)
+        process.kill()
+        process.join()
     if isinstance(answer, BaseException):
         raise answer
     return answer, peak
@@ -49,4 +51,5 @@ def _work(pipe: Any, work: Callable[..., Any], arguments: tuple[Any, ...]) -> No
     except BaseException as error:
         answer = error
     pipe.send(answer)
-    pipe.recv()
+    with suppress(EOFError):
+        pipe.recv()

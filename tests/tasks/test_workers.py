@@ -88,8 +88,9 @@ def test_more_memory_than_workers_have_is_refused_with_what_they_have(client: Cl
 
 def cut_connection(client: Client) -> None:
     """Cut the connection between a client and its scheduler, as a network does."""
+    loop: Any = client.loop
     connection: Any = client.scheduler_comm
-    client.loop.add_callback(connection.comm.abort)
+    loop.add_callback(connection.comm.abort)
 
 
 def test_a_connection_that_is_lost_stops_the_run(folder: Path) -> None:

@@ -70,12 +70,12 @@ def test_more_rows_than_memory_holds(tmp_path: Path) -> None:
     path = saved(tmp_path / "v.npz", "coo", shape=np.array([10**6, 5]))
     assert open_vectors(path).rows == 10**6
     with (
-        mock.patch.object(memory, "memory_limit", lambda: 10**6),
+        mock.patch.object(memory, "memory_limit", return_value=10**6),
         pytest.raises(ResourceError, match=r"the 1000000 rows of .*v\.npz need 8 MB of memory even if they are empty"),
     ):
         open_vectors(path)
     with (
-        mock.patch.object(npz_files, "memory_limit", lambda: 10**2),
+        mock.patch.object(npz_files, "memory_limit", return_value=100),
         pytest.raises(ResourceError, match=r"v\.npz takes .* of memory, and there are .*as a Zarr group"),
     ):
         open_vectors(path)

@@ -130,11 +130,8 @@ def rest_fits(sizes: EntrySizes, clusters: int, entries: int, budget: Budget) ->
 
 def finisher_bytes(sizes: EntrySizes, clusters: int, edges: int) -> int:
     """Bytes of the finisher: rows once, clusters and merges; edges and their lists, a heap, a table of all pairs."""
-    return (
-        (52 + 12 * sizes.ids) * clusters
-        + (2 * sizes.entry + 69 + 5 * sizes.ids) * edges
-        + 16 * _power_of_two(2 * edges)
-    )
+    each = 2 * sizes.entry + 69 + 5 * sizes.ids
+    return (52 + 12 * sizes.ids) * clusters + each * edges + 16 * _power_of_two(2 * edges)
 
 
 def finisher_room(sizes: EntrySizes, clusters: int, budget: Budget) -> int:

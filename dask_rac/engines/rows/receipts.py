@@ -46,6 +46,8 @@ class Job:
     limits: Limits = field(default_factory=Limits)
     room: Room | None = None
     """What the tasks may hold; None for as much as it takes."""
+    asked_entries: int = 0
+    """Entries of a shard of the first state, if the user has asked for a number of shards: no later one has more."""
 
     @property
     def store(self) -> Folder:
@@ -217,4 +219,5 @@ def new_job(work: Work, nodes: int, edges: int, shard_entries: int) -> Job:
         shard_entries,
         replace(work.limits, part_merges=min(work.limits.part_merges, room.part_merges)),
         room,
+        -(-2 * edges // work.header.shards) if work.header.shards else 0,
     )

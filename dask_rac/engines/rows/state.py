@@ -58,7 +58,7 @@ class Space:
 
     def release(self) -> None:
         """Give up all arrays but those of the current rows, which no other round will change."""
-        self.first = Rows(*(np.empty(0, array.dtype) for array in self.first))
+        self.first = Rows._make(np.empty(0, array.dtype) for array in self.first)
         self._arrays.clear()
 
     def turn(self) -> None:

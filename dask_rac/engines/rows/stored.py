@@ -101,7 +101,7 @@ def rest_is_due(state: State, work: Work) -> bool:
 
 
 def _finisher_edges(state: State, work: Work) -> int:
-    """The most edges that the finisher has room for, beside what is left."""
+    """The most edges that the finisher has room for."""
     return finisher_room(entry_sizes(work), state.clusters, work.budget)
 
 

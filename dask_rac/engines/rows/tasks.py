@@ -84,7 +84,8 @@ def cut(job: Job, state: State, matched: Sequence[Matched]) -> Borders:
         sizes = job.room.sizes
         load = entries + sizes.row_load * (spread(state.clusters, BINS, bin_width(state)) + joined)
         least = max(int(load.sum()), sizes.load(int(clusters.sum()), least))
-    borders = even_bins(load, min(len(state.shards), max(1, -(-least // job.shard_entries))))
+    asked = -(-int(entries.sum()) // job.asked_entries) if job.asked_entries else 1
+    borders = even_bins(load, min(len(state.shards), max(1, asked, -(-least // job.shard_entries))))
     short = 0
     if job.room is not None:
         largest = int(np.diff(starts_of(load)[borders]).max())

@@ -20,7 +20,7 @@ from typing import Any
 
 from dask_rac.base.errors import InputError, StoppedError, StoreError, StoreInUseError
 from dask_rac.base.events import Event, Listener
-from dask_rac.base.names import GRAPH_FACTS, GRAPH_HEADER, INCOMPLETE, LOCK, WORK
+from dask_rac.base.names import GRAPH_FACTS, GRAPH_HEADER, INCOMPLETE, LOCK, WORK, is_temporary
 from dask_rac.base.records import decoded, parse_json
 from dask_rac.base.text import quoted
 from dask_rac.edges.source import open_edges
@@ -60,7 +60,9 @@ def build(vectors: Any, request: Request, target: Folder, options: Options, repo
         open_edges(target.url)  # raises if a file of edges is lost
         return finished
     _refuse_inside(source, target)
-    with _working_folder(target, identity) as folder, folder.locked():
+    with _working_folder(target, identity) as folder, folder.locked() as held:
+        if held:
+            _remove_left_over(folder)
         facts = read_facts(folder)
         if facts is not None:  # complete, but not yet renamed
             _refuse_other(facts.identity, identity, folder.url)
@@ -130,6 +132,13 @@ def _working_folder(target: Folder, identity: str) -> Iterator[Folder]:
 
     with continued(target, mark, keep):
         yield folder
+
+
+def _remove_left_over(folder: Folder) -> None:
+    """Delete what was being written when an earlier attempt was killed; it would become part of the graph."""
+    for name in folder.names():
+        if is_temporary(name):
+            folder.remove(name)
 
 
 def _recorded(folder: Folder) -> str:

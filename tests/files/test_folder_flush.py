@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,7 +10,8 @@ from random import Random
 
 import pytest
 
-from dask_rac.files.durable import flush, make_folder
+from dask_rac.files import flushing
+from dask_rac.files.flushing import make_folders
 from dask_rac.files.folder import Folder
 from tests.support.disk_log import DiskLog
 from tests.support.power import Disk, Failure
@@ -49,7 +51,7 @@ def test_a_file_is_flushed_with_all_folders_above_it(log: DiskLog) -> None:
     folder = Folder(log.root)
     put(folder, "rounds/1/shard/0", b"data")
     put(folder, "rounds/1/shard/1", b"other")
-    flush(folder, ["rounds/1/shard/0", "rounds/1/absent/0"])
+    folder.flush(["rounds/1/shard/0", "rounds/1/absent/0"])
     assert left(log) == {"rounds/1/shard/0": b"data", "rounds/1/shard/1": b""}
 
 
@@ -63,17 +65,17 @@ def test_a_new_folder_survives_whatever_a_killed_process_has_made_of_it(log: Dis
     """One that is killed has flushed all names but the last one."""
     for level in Path(made).parents[-2::-1] if made else ():
         (log.root / level).mkdir()
-        flush(Folder(log.root), [str(level)])
+        Folder(log.root).flush([str(level)])
     (log.root / made).mkdir(exist_ok=True)
-    make_folder(str(log.root / "a/b/run"))
+    make_folders(str(log.root / "a/b/run"))
     assert Folder(log.root / "a/b/run").create("rac.json", b"{}")
     assert left(log) == {"a/b/run/rac.json": b"{}"}
 
 
 def test_a_folder_above_that_may_not_be_read_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(_: Folder, name: str) -> None:
-        raise PermissionError(name)
+    def refuse(path: str) -> None:
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
 
-    monkeypatch.setattr(Folder, "sync", refuse)
-    make_folder(str(tmp_path / "a/b"))
+    monkeypatch.setattr(flushing, "flush_file", refuse)
+    make_folders(str(tmp_path / "a/b"))
     assert (tmp_path / "a/b").is_dir()
