@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from functools import partial
 
 FLUSHERS = 8  # threads: a disk writes what several wait for at once; one by one takes 20 times as long
 UNFLUSHED = (errno.EINVAL, errno.ENOTSUP, errno.EACCES, errno.EPERM)
@@ -48,14 +47,14 @@ def flush_tree(path: str) -> None:
 def flush_all(files: Iterable[str], folders: Iterable[str]) -> None:
     """Flush files, then the names in folders; some may not exist."""
     with ThreadPoolExecutor(FLUSHERS) as threads:
-        for flush, paths in ((flush_file, files), (flush_folder, folders)):
-            list(threads.map(partial(_if_there, flush), paths))
+        for paths in (files, folders):
+            list(threads.map(_flush_any, paths))
 
 
-def _if_there(flush: Callable[[str], None], path: str) -> None:
-    """Flush what is at a path, if anything is."""
+def _flush_any(path: str) -> None:
+    """Flush a file, or the names in a folder, if anything is there."""
     with suppress(FileNotFoundError):
-        flush(path)
+        (flush_folder if os.path.isdir(path) else flush_file)(path)
 
 
 def move(old: str, new: str) -> None:

@@ -6,7 +6,6 @@ import errno
 import fcntl
 import os
 import shutil
-import uuid
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -15,7 +14,7 @@ from time import sleep
 from typing import Any, TypeVar
 
 from dask_rac.base.errors import InputError, StoreError, StoreInUseError
-from dask_rac.base.names import LOCK, UNFINISHED, temporary_name
+from dask_rac.base.names import LOCK, temporary_name
 from dask_rac.files.flushing import flush_all, flush_file, flush_folder
 from dask_rac.files.patience import asked, time_limit
 from dask_rac.files.urls import is_local, locate
@@ -120,7 +119,11 @@ class Folder:
                 self._put(name, data)
             return
         temporary = self._written(name, data)
-        os.replace(temporary, self.at(name))
+        try:
+            os.replace(temporary, self.at(name))
+        except OSError:
+            os.unlink(temporary)
+            raise
 
     @contextmanager
     def new_file(self, name: str) -> Iterator[str]:
@@ -192,7 +195,7 @@ class Folder:
         """Write a temporary file beside `name`, flush it to disk, and return its path."""
         path = self.at(name)
         os.makedirs(os.path.dirname(path), exist_ok=True)
-        temporary = f"{path}.{uuid.uuid4().hex[:8]}{UNFINISHED}"
+        temporary = temporary_name(path)
         try:
             with open(temporary, "xb") as file:
                 file.write(data)
@@ -276,7 +279,8 @@ class Folder:
             os.pwrite(handle, f"process {os.getpid()} on {os.uname().nodename}\n".encode(), 0)
             yield True
         finally:
-            os.close(handle)
+            with suppress(OSError):  # what the block has raised matters more; the lock goes in any case
+                os.close(handle)
 
     def open_lock(self) -> int:
         """Open the lock of a local store, which is created if it is missing; a link in its place is refused."""

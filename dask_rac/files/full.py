@@ -17,7 +17,7 @@ MORE_ROOM = "make room, or use another disk"
 """The remedy for an output that has to be written again from the start."""
 
 
-def is_disk_full(error: BaseException) -> bool:
+def is_disk_full(error: BaseException | None) -> bool:
     """Whether an error says that a disk is full, or that the user's share of it is."""
     return isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
 

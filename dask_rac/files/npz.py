@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from dask_rac.base.errors import DamagedStoreError
 from dask_rac.base.records import parse_json
 from dask_rac.files.folder import Folder
+from dask_rac.files.trouble import is_trouble
 
 ENDING = ".npz"
 
@@ -57,6 +58,8 @@ def _sound(folder: Folder, name: str) -> Iterator[None]:
     try:
         yield
     except (OSError, EOFError, ValueError, TypeError, KeyError, BadZipFile) as error:
+        if is_trouble(error) and not isinstance(error, FileNotFoundError | IsADirectoryError | NotADirectoryError):
+            raise  # of the disk, not of the file
         raise DamagedStoreError(
             f"{folder.at(name)} is damaged or missing ({error}): delete it and start again, which writes it again"
         ) from error

@@ -15,7 +15,7 @@ from time import monotonic, sleep
 from typing import Any, TypeVar
 
 from dask_rac.base.defaults import setting_seconds
-from dask_rac.files.urls import LIBRARIES, diagnosis, explained, is_answer
+from dask_rac.files.urls import LIBRARIES, diagnosis, explained, is_answer, is_far
 
 T = TypeVar("T")
 
@@ -63,7 +63,7 @@ def asked(url: str, kind: type[Exception], request: Callable[..., T], *arguments
 
     Local files are asked once. Errors about files that are missing or exist already are raised unchanged.
     """
-    if "://" not in url:
+    if not is_far(url):
         with explained(url, kind):
             return request(*arguments, **keywords)
     end, pause = monotonic() + setting_seconds("store-timeout"), FIRST_PAUSE

@@ -39,9 +39,7 @@ def _fault(shown: str, form: str, remedy: str, error: Exception) -> str:
     if isinstance(error, FileNotFoundError):
         return f"{shown} no longer exists: restore it; {words}"
     if isinstance(error, IsADirectoryError | NotADirectoryError):
-        return f"{shown} cannot be read{form}: {words}; put the file back in place of the folder, or the reverse"
-    if isinstance(error, OSError) and error.errno is not None:
-        return f"{shown} cannot be read{form}: {words}; check that this process may read it, and its disk"
+        return f"{shown} cannot be read{form}: {words}; restore what was there, or check the path"
     return f"{shown} cannot be read{form}: {words}; {remedy}"
 
 

@@ -95,7 +95,12 @@ def read_merges(folder: Folder, record: TableRecord) -> Mapping[str, NDArray[Any
         table = pq.ParquetFile(pa.BufferReader(data), pre_buffer=False).read(use_threads=False)
         columns = {name: table.column(name).to_numpy() for name in MERGE_COLUMNS}
     except (pa.ArrowException, OSError, KeyError, ValueError) as error:
-        raise DamagedStoreError(f"{folder.at(record.name)} cannot be read: {error}") from error
+        raise DamagedStoreError(
+            f"{folder.at(record.name)} cannot be read: {error}; restore a copy, or cluster again in another folder"
+        ) from error
     if len(table) != record.rows or any(columns[n].dtype != t for n, t in zip(MERGE_COLUMNS, MERGE_TYPES, strict=True)):
-        raise DamagedStoreError(f"{folder.at(record.name)} does not hold the {record.rows:,} merges that were written")
+        raise DamagedStoreError(
+            f"{folder.at(record.name)} does not hold the {record.rows:,} merges that were written; restore a copy, or "
+            "cluster again in another folder"
+        )
     return columns

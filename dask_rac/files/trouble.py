@@ -11,7 +11,7 @@ _REMEDIES = {
     errno.EACCES: "check who may read and write there",
     errno.EPERM: "check who may read and write there",
     errno.EROFS: "make the disk writable, or use another",
-    errno.EIO: f"check the disk and the log of the system, {_AGAIN}",
+    errno.EIO: f"check the disk and the system log, {_AGAIN}",
     errno.ENODEV: f"check that the disk is mounted, {_AGAIN}",
     errno.ENXIO: f"check that the disk is mounted, {_AGAIN}",
     errno.ESTALE: f"the network disk has gone or was mounted again: check it, {_AGAIN}",

@@ -14,7 +14,7 @@ from fsspec.implementations.local import LocalFileSystem
 
 from dask_rac.base.errors import InputError, StoreError
 from dask_rac.base.secrets import LOCAL, masked, masked_url
-from dask_rac.base.text import quoted
+from dask_rac.base.text import quoted, short
 from dask_rac.files.full import is_disk_full
 from dask_rac.files.trouble import is_trouble, trouble_text
 
@@ -66,7 +66,7 @@ def locate(url: str) -> tuple[Any, str]:
         remedy = f"{module} is not installed, pip install {package}" if module else str(error)
         raise InputError(f"{url} cannot be opened: {remedy}") from None
     except (ValueError, TypeError) as error:
-        raise InputError(f"{quoted(url)} cannot be opened: {error}") from error
+        raise InputError(f"{short(url)} cannot be opened: {error}") from error
     if protocol in S3:
         _bound(filesystem)
     return filesystem, path
@@ -98,6 +98,11 @@ def _server(link: str) -> str:
     return "" if scheme in LOCAL else f"{scheme}://{rest.partition('/')[0]}"
 
 
+def is_far(url: str) -> bool:
+    """Whether a URL is not that of a file on a disk of this machine."""
+    return "://" in url and not url.startswith(("file://", "local://"))
+
+
 def is_local(filesystem: Any) -> bool:
     """Whether files are accessed with plain system calls."""
     return isinstance(filesystem, LocalFileSystem)
@@ -114,7 +119,7 @@ def explained(url: str, kind: type[Exception] = StoreError) -> Iterator[None]:
     except Exception as error:
         if not is_answer(error):
             raise
-        if "://" not in url:
+        if not is_far(url):
             if not isinstance(error, OSError) or not is_trouble(error):
                 raise
             raise kind(trouble_text(url, error)) from error

@@ -14,10 +14,12 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any
 
+from dask_rac.base.errors import StoreError
 from dask_rac.base.names import HEADER, LOCK, MANIFESTS, MERGES
 from dask_rac.files.folder import Folder
+from dask_rac.files.listing import find_files
+from dask_rac.files.patience import asked
 from dask_rac.files.stamps import stamp
-from dask_rac.files.urls import explained
 
 WHOLE = 2**20  # bytes of a file that is digested whole
 BLOCK = 2**16  # bytes that are digested together of a larger one
@@ -63,8 +65,10 @@ def difference(output: str, made: Made) -> Difference | None:
 
 def _listed(folder: Folder) -> dict[str, dict[str, Any]]:
     """Return what the file system knows of each file of an output that counts, by its name in the output."""
-    with explained(folder.url):
-        infos = folder.filesystem.find(folder.path, detail=True)
+    try:
+        infos = asked(folder.url, StoreError, find_files, folder.filesystem, folder.path)
+    except (FileNotFoundError, NotADirectoryError):
+        infos = {}
     names = {path.removeprefix(folder.path).lstrip("/"): info for path, info in sorted(infos.items())}
     if HEADER in names:
         return {name: info for name, info in names.items() if name.partition("/")[0] in (HEADER, MANIFESTS, MERGES)}

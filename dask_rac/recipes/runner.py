@@ -28,7 +28,9 @@ from dask_rac.deploy.deployment import Notify
 from dask_rac.files.flushing import make_folders, move
 from dask_rac.files.folder import Folder
 from dask_rac.files.links import refuse_links
+from dask_rac.files.listing import find_files
 from dask_rac.files.output import remove_unfinished
+from dask_rac.files.patience import asked
 from dask_rac.files.stamps import stamp
 from dask_rac.files.urls import locate
 from dask_rac.recipes.kinds import KINDS
@@ -299,10 +301,13 @@ def _stamp(step: RecipeStep, path: str) -> str:
     """Return a hash that identifies the input of a step: names, sizes and times of its files."""
     name = f"{path}/{HEADER}" if step.do not in ("cluster", "graph", "ingest") else path
     filesystem, root = locate(name)
-    files = filesystem.find(root, detail=True)
+    try:
+        files = asked(name, InputError, find_files, filesystem, root)
+    except (FileNotFoundError, NotADirectoryError):
+        files = {}
     if not files:
         where = path if "://" in path else os.path.abspath(path)
-        raise InputError(f"step {step.name!r} reads {where}, which does not exist")
+        raise InputError(f"step {step.name!r} reads {where}, which does not exist: check the path")
     # "None" is what records of earlier versions hold where no time is known.
     stamps = [[file.removeprefix(root), info["size"], stamp(info) or "None"] for file, info in sorted(files.items())]
     return sha256(json.dumps(stamps).encode()).hexdigest()

@@ -126,7 +126,7 @@ def _new_store(store: Folder) -> Iterator[list[str]]:
     except (StoppedError, StoreInUseError):  # the run goes on from what is there, or it is another's
         raise
     except Exception:
-        with suppress(StoreError):  # the server may be out of reach
+        with suppress(StoreError, OSError):  # the server may be out of reach, or the disk read-only
             _undo(store, undo, existed)
         raise
 
@@ -163,6 +163,8 @@ def _spool(frame: Any, store: Folder, scheduler: Scheduler, run: StoredRun) -> E
         with run.explained():
             scheduler.compute(spool_graph(frame, store), lambda *_: None)
     except StoppedError as error:
+        if not is_disk_full(error.__cause__):
+            raise ResourceError(f"{error}; the Dask DataFrame is not completely written") from error
         remedy = "make room and start again; the Dask DataFrame is not completely written"
         raise ResourceError(disk_full_text(store.url, remedy)) from error
     return open_edges(f"{store.url}/{INPUT}")

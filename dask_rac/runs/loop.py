@@ -16,7 +16,6 @@ from typing import Any
 from dask_rac.base.errors import DamagedStoreError, ResourceError, StoppedError, StoreError, StoreInUseError
 from dask_rac.base.events import Event, Listener, RoundRecord
 from dask_rac.base.names import MANIFESTS, MERGES, ROUNDS, TREE
-from dask_rac.edges.source import EdgeSource
 from dask_rac.engines import engine_for
 from dask_rac.engines.contract import Limits, Step, Work
 from dask_rac.files.folder import Folder
@@ -59,7 +58,7 @@ class StoredRun:
         """Run to the end, from wherever the store is; `given` are the edges, if they have not been read yet."""
         self._before = self.chain[-1].seconds if self.chain else 0.0
         if not self.chain:
-            in_memory = not isinstance(given, EdgeSource)
+            in_memory = self.header.source is None
             with _not_resumable(self.store) if in_memory else nullcontext(), self.explained():
                 work = self._work()
                 self._commit(engine_for(self.header.settings, self.header.engine).begin(given, work), work)
@@ -191,6 +190,8 @@ class StoredRun:
         """Explain what to do about a full or failing disk, or about another run in the same store."""
         try:
             yield
+        except BrokenPipeError:  # of the function that reports progress
+            raise
         except (OSError, DamagedStoreError) as error:
             committed = manifests.count_manifests(self.store) > len(self.chain)
             if committed and not self._has_committed():
@@ -229,7 +230,8 @@ def _not_resumable(store: Folder) -> Iterator[None]:
     try:
         yield
     except StoppedError as error:
-        raise ResourceError(disk_full_text(store.url, "make room and start again")) from error
+        full = is_disk_full(error.__cause__)
+        raise ResourceError(disk_full_text(store.url, "make room and start again") if full else str(error)) from error
 
 
 def _step_bytes(step: Step) -> int:

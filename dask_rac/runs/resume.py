@@ -12,6 +12,7 @@ from dask_rac.edges.source import EdgeSource, open_edges
 from dask_rac.engines.warmup import compile_kernels
 from dask_rac.files.folder import Folder
 from dask_rac.files.links import refuse_links
+from dask_rac.files.urls import explained
 from dask_rac.runs.begin import run_to_end
 from dask_rac.runs.loop import StoredRun
 from dask_rac.runs.options import PlanOptions
@@ -41,7 +42,7 @@ def resume_run(
             _continue(run, trust_source)
             chain = run.chain
     else:
-        with suppress(StoreError), store.locked() as held:  # the disk may be read-only
+        with suppress(StoreError, OSError), store.locked() as held:  # the disk may be read-only
             store.flush([manifest_name(chain[-1].step)])
             clean_store(store, chain, (), everything=held)
     journal = Journal(store, header, chain)
@@ -52,7 +53,8 @@ def resume_run(
 def _continue(run: StoredRun, trust_source: bool) -> None:
     """Run to the end from the newest intact step."""
     store, header = run.store, run.header
-    run.adopt(newest_sound(store, edges=header.source is not None))
+    with explained(store.url):
+        run.adopt(newest_sound(store, edges=header.source is not None))
     source = None
     if header.source is not None and (not run.chain or run.chain[-1].state is not None):
         source = _input_again(run, trust_source)
@@ -63,8 +65,9 @@ def _continue(run: StoredRun, trust_source: bool) -> None:
         )
     run.report(Event("compile"))
     compile_kernels("int32")
-    run.scheduler.check(store, source if not run.chain else None)
-    run.clean_attempt()
+    with explained(store.url):
+        run.scheduler.check(store, source if not run.chain else None)
+        run.clean_attempt()
     run_to_end(run, source)
 
 

@@ -68,7 +68,10 @@ def sound_merges(folder: Folder, table: TableRecord, nodes: int) -> Mapping[str,
     part = read_merges(folder, table)
     for name in ("left", "right"):
         if len(part[name]) and (part[name].min() < 0 or part[name].max() >= nodes):
-            raise DamagedStoreError(f"{folder.at(table.name)} merges nodes that the run does not have: it was changed")
+            raise DamagedStoreError(
+                f"{folder.at(table.name)} has been changed: it merges nodes that the run does not have; restore a "
+                "copy, or cluster again in another folder"
+            )
     return part
 
 

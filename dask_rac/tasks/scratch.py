@@ -4,6 +4,7 @@ import ctypes
 import threading
 from collections.abc import Callable
 from typing import Any
+from weakref import WeakSet
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -22,14 +23,14 @@ class _Slab:
 
 
 _local = threading.local()
-_slabs: list[_Slab] = []
+_slabs: WeakSet[_Slab] = WeakSet()  # a slab goes with its thread
 
 
 def _slab() -> _Slab:
     """Return the slab of this thread."""
     if not hasattr(_local, "slab"):
         _local.slab = _Slab()
-        _slabs.append(_local.slab)
+        _slabs.add(_local.slab)
     slab: _Slab = _local.slab
     return slab
 
@@ -50,16 +51,17 @@ def borrow(length: int, dtype: DTypeLike) -> NDArray[Any]:
     """Return an array with arbitrary contents, which belongs to this thread until its next task begins."""
     slab, wanted = _slab(), np.dtype(dtype)
     size = length * wanted.itemsize
-    start = slab.taken
-    slab.taken += -(-size // _ALIGNED) * _ALIGNED
-    if slab.taken > len(slab.memory):
+    memory, start = slab.memory, slab.taken  # `end_tasks` of another thread may replace them at any moment
+    stop = start + -(-size // _ALIGNED) * _ALIGNED
+    slab.taken = stop
+    if stop > len(memory):
         return np.empty(length, wanted)
-    return slab.memory[start : start + size].view(wanted)
+    return memory[start : start + size].view(wanted)
 
 
 def end_tasks() -> None:
     """Release the memory of all threads; borrowed arrays stay valid while they are referenced."""
-    for slab in _slabs:
+    for slab in list(_slabs):
         slab.memory, slab.taken = np.empty(0, np.uint8), 0
     return_freed()
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import uuid
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import CancelledError
 from contextlib import contextmanager
@@ -18,6 +17,7 @@ from distributed.system import MEMORY_LIMIT
 
 from dask_rac.base.errors import InputError, ResourceError, StoppedError, StoreError
 from dask_rac.base.events import Listener
+from dask_rac.base.names import HEADER, temporary_name
 from dask_rac.files.folder import Folder
 from dask_rac.tasks import messages
 from dask_rac.tasks.budget import SHARE, Budget, memory_bytes
@@ -28,6 +28,7 @@ from dask_rac.tasks.task_graph import Results, TaskGraph, by_layer
 POLL_SECONDS = 0.01
 WORKER_SECONDS = 0.1  # between two checks for a first worker
 FETCH_SECONDS = 5  # to fetch a receipt; doubled whenever that was too short
+MOST_FETCH_SECONDS = 600
 MOST_SHARE = 0.7  # of a worker's memory: at 0.8, Dask pauses the worker
 
 
@@ -135,7 +136,9 @@ class Workers:
                     try:
                         results[k] = futures[k].result(timeout=fetch)
                     except TimeoutError:  # the worker is gone and the task runs again, or the result is large
-                        ready, fetch = [task for task in ready if task < k], 2 * fetch
+                        if futures[k].status == "error":  # it is the task's own
+                            raise
+                        ready, fetch = [task for task in ready if task < k], min(2 * fetch, MOST_FETCH_SECONDS)
                         break
                     futures[k].release()
                     watch(layers[k], results[k])
@@ -180,7 +183,7 @@ class Workers:
 
     def _check_store(self, store: Folder) -> None:
         """Raise unless every worker can access what this process writes."""
-        probe = f"probe-{uuid.uuid4().hex[:8]}"
+        probe = temporary_name(HEADER)  # a run takes a folder in which one is left, and deletes it
         store.write(probe, b"dask_rac")
         try:
             for address, seen in self._on_each_worker(_sees, store.url, probe).items():
@@ -217,18 +220,23 @@ class Workers:
 def _while_open(client: Client, *lost: type[Exception]) -> Iterator[None]:
     """Raise a clear error if the client or its cluster is closed in the block, which can cause many other errors.
 
-    A client that loses the scheduler cancels all tasks. `lost` are errors that can only come from the connection.
+    `lost` are errors that can only come from the connection.
     """
     try:
         yield
     except Exception as error:
         closed = client.status in ("closing", "closed")
-        if closed or isinstance(error, (CommClosedError, CancelledError, *lost)):
+        if closed or isinstance(error, (CommClosedError, *lost)) or _is_disconnected(error):
             raise StoppedError(
                 f"the {'client was closed' if closed else 'cluster went away'} while the run was in progress: start "
                 "another one and resume the run, or start it again"
             ) from error
         raise
+
+
+def _is_disconnected(error: Exception) -> bool:
+    """Whether tasks were cancelled because the scheduler has gone; a worker that dies with data cancels some, too."""
+    return isinstance(error, CancelledError) and getattr(error, "reason", "").startswith("scheduler-")
 
 
 def _sees(url: str, probe: str) -> bool:

@@ -18,7 +18,7 @@ from tests.campaign.campaign import Campaign
 from tests.support.calls import CREATES, CUT, DELETES, READS, Call, watched
 from tests.support.subjects import Subject, calls_of, quick_scene, small_outputs, small_runs
 
-ACCEPTED = (dask_rac.InputError, dask_rac.StoreError, dask_rac.ResourceError, OSError)
+ACCEPTED = (dask_rac.InputError, dask_rac.StoreError, dask_rac.ResourceError)
 """What may be raised when a call fails."""
 
 SHORT = 0  # in place of an error: half of the bytes are written

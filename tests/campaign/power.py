@@ -24,7 +24,7 @@ from dask.local import SynchronousExecutor
 
 import dask_rac
 from dask_rac.engines.contract import Limits
-from dask_rac.files import durable
+from dask_rac.files import flushing
 from dask_rac.runs import loop
 from dask_rac.store import manifest
 from tests.campaign.campaign import Campaign
@@ -108,7 +108,7 @@ def recording(log: DiskLog) -> Iterator[None]:
         log.recording(),
         mock.patch.object(manifest, "commit", committed),
         mock.patch.object(loop, "monotonic", now),
-        mock.patch.object(durable, "FLUSHERS", 1),
+        mock.patch.object(flushing, "FLUSHERS", 1),
     ):
         yield
 

@@ -12,8 +12,12 @@ from unittest import mock
 
 import dask_rac
 from dask_rac.files.folder import Folder
+from dask_rac.results.stored import StoredClustering
+from dask_rac.store.header import read_header
+from dask_rac.store.journal import Journal
+from dask_rac.store.manifest import read_chain
 from tests.campaign.campaign import Campaign
-from tests.support.crash import manifests, result_hash
+from tests.support.crash import result_hash
 from tests.support.results import fingerprint
 from tests.support.subjects import Run, quick_scene, small_runs
 from tests.support.turns import take_turns
@@ -52,18 +56,15 @@ def scene(_: Path) -> Iterator[Scene]:
             stopped[run.name] = folder / f"{run.name} stopped"
             with suppress(StopError):
                 Run(run.name, run.given, {**run.options, "progress": stop_after(1)}).begin(stopped[run.name])
-            seen[run.name] = set(_prefixes(folder / run.name, folder / "copy"))
+            seen[run.name] = set(_prefixes(Folder(folder / run.name)))
         yield Scene(folder, runs, stopped, seen)
 
 
-def _prefixes(store: Path, copy: Path) -> Iterator[str]:
+def _prefixes(store: Folder) -> Iterator[str]:
     """What a run shows after each of its steps."""
-    for steps in range(1, len(manifests(store)) + 1):
-        shutil.copytree(store, copy)
-        for manifest in sorted(copy.glob("manifests/*"))[steps:]:
-            manifest.unlink()
-        yield fingerprint(dask_rac.open(copy))
-        shutil.rmtree(copy)
+    header, chain = read_header(store), read_chain(store)
+    for steps in range(1, len(chain) + 1):
+        yield fingerprint(StoredClustering(Journal(store, header, chain[:steps]), lambda _: None))
 
 
 def act(role: str, run: Run, store: Path, locks: bool) -> str:

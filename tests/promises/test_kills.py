@@ -74,7 +74,8 @@ def test_killed_again_and_again(whole: Undisturbed, deaths: list[Kill]) -> None:
     [
         "dask_rac.runs.resume.newest_sound",
         "dask_rac.runs.loop.StoredRun.clean_attempt",
-        "dask_rac.store.cleanup.check_files",
+        "dask_rac.store.cleanup.check_merges",
+        "dask_rac.store.cleanup.check_state",
     ],
 )
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])

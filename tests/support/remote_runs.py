@@ -70,7 +70,7 @@ class RemoteRuns(ABC):
     def finish(self, name: str) -> dask_rac.StoredClustering:
         """Begin a run or resume it, as users do who look into the bucket."""
         if self.names(f"{name}/{HEADER}"):
-            return dask_rac.resume(self.url(name))
+            return dask_rac.resume(self.url(name), trust_source=True)
         return begin(self.url("edges"), self.url(name), shards=SHARDS)  # type: ignore[arg-type]
 
     def _attempt(self, name: str, chance: Random) -> None:

@@ -54,7 +54,8 @@ def finish_rest(job: Job, state: State, merged: int, pays: bool, finisher_edges:
         ids = clusters.ids.copy()
         del rows, clusters, space
         found = merge_rounds(start, job.settings, team, report, job.limits)
-    if found.stalled and job.room is not None:
+    if found.stalled:
+        assert job.room is not None
         return Rest((), (), finisher_bytes(job.room.sizes, state.clusters, found.stalled))
     del start
     scratch.return_freed()

@@ -111,7 +111,7 @@ def _refuse_stall(state: State, work: Work) -> None:
     if not work.settings.finisher or not stalls(work.recent, state.entries // 2, room):
         return
     rounds = rounds_until(work.recent, state.entries // 2, room)
-    more = f"some {rounds:,.0f} more" if rounds < math.inf else "no end of"
+    more = f"about {rounds:,.0f} more" if rounds < math.inf else "endlessly many"
     raise _stopped(
         f"the last {JUDGED} rounds have merged {sum(record.merges for record in work.recent[-JUDGED:]):,} of "
         f"{work.recent[-JUDGED].clusters:,} clusters, and {more} rounds would follow",
@@ -124,7 +124,7 @@ def _stopped(what: str, needed: int, work: Work) -> StoppedError:
     """Say how much memory each process needs to go on."""
     memory = at_least(work.budget.processes * needed)
     return StoppedError(
-        f"{what} with memory={size_text(work.budget.memory)!r}: resume with more, "
+        f"{what} with memory={size_text(work.budget.memory)!r}: resume with more memory, "
         f"dask_rac.resume({work.store.url!r}, memory={memory!r})"
     )
 

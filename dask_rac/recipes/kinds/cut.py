@@ -27,7 +27,8 @@ def _check(keys: Keys, parent: Keys | None) -> None:
         if not values:
             raise InputError(f"{name}: [] is an empty list: name at least one cut")
         if any(value is not None and (math.isnan(value) or (name == "clusters" and value < 1)) for value in values):
-            raise InputError(f"{name}: {keys[name]} is not possible")
+            remedy = "use whole numbers from 1" if name == "clusters" else "use numbers"
+            raise InputError(f"{name}: {keys[name]} is not possible: {remedy}")
 
 
 def _forecast(keys: Keys, before: Forecast | None, scheduler: str) -> Forecast:

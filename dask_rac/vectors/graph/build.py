@@ -186,7 +186,7 @@ def _resumable(target: Folder) -> Iterator[None]:
     except OSError as error:
         if error.errno is None:  # not of a file
             raise
-        raise StoreError(f"{target.url} cannot be written or read: {error}; mend its disk, then {again}") from error
+        raise StoreError(f"{target.url} cannot be written or read: {error}; check its disk, then {again}") from error
 
 
 def _spooled(folder: Folder, source: VectorSource | None, array: Any, scheduler: Scheduler) -> VectorSource:
