@@ -275,8 +275,9 @@ class Folder:
                     return
                 owner = os.pread(handle, 100, 0).decode(errors="replace").strip() or "another process"
                 raise StoreInUseError(f"{self.url} is in use by {owner}: wait for it to end, or stop it") from error
-            os.ftruncate(handle, 0)
-            os.pwrite(handle, f"process {os.getpid()} on {os.uname().nodename}\n".encode(), 0)
+            with suppress(OSError):  # says who holds the lock, to whoever asks for it; the lock itself does not need it
+                os.ftruncate(handle, 0)
+                os.pwrite(handle, f"process {os.getpid()} on {os.uname().nodename}\n".encode(), 0)
             yield True
         finally:
             with suppress(OSError):  # what the block has raised matters more; the lock goes in any case
