@@ -8,7 +8,9 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import compress
 from math import gcd
+from operator import not_
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -21,6 +23,7 @@ from tests.support.subjects import Subject, calls_of, quick_scene, small_outputs
 ACCEPTED = (dask_rac.InputError, dask_rac.StoreError, dask_rac.ResourceError)
 """What may be raised when a call fails."""
 
+LEAST_CALLS = 500  # of the run whose every call fails once
 SHORT = 0  # in place of an error: half of the bytes are written
 WRITING = CREATES | DELETES
 FAILING: dict[int, frozenset[str]] = {
@@ -77,13 +80,20 @@ class Scene:
     """All faults to try."""
 
     folder: Path
-    faults: list[Fault]
+    sweep: list[Fault]
+    """An I/O error at every call of one run: these come first."""
+    others: list[Fault]
 
     def fault(self, number: int) -> Fault:
-        """Return a fault; consecutive numbers are far apart, so that a part of them is an even sample."""
-        total = len(self.faults)
+        """Return a fault; after the sweep, consecutive numbers are far apart: any part of them is an even sample."""
+        if number < len(self.sweep):
+            return self.sweep[number]
+        total = len(self.others)
         step = next(step for step in range(int(total * 0.618), total) if gcd(step, total) == 1)
-        return self.faults[number * step % total]
+        return self.others[(number - len(self.sweep)) * step % total]
+
+    def __len__(self) -> int:
+        return len(self.sweep) + len(self.others)
 
 
 @contextmanager
@@ -100,7 +110,10 @@ def scene(_: Path) -> Iterator[Scene]:
             for lasts in (False, True)
             if name in failing
         ]
-        yield Scene(folder, faults)
+        first = [fault.subject is runs[0] and fault.kind == errno.EIO and not fault.lasts for fault in faults]
+        sweep, others = list(compress(faults, first)), list(compress(faults, map(not_, first)))
+        assert len(sweep) >= LEAST_CALLS
+        yield Scene(folder, sweep, others)
 
 
 def trial(scene: Scene, chance: Random, number: int) -> None:
@@ -130,7 +143,7 @@ CAMPAIGN = Campaign(
     trial_is="a call of the file layer that fails, once or from then on, in a run or an output",
     scene=scene,
     trial=trial,
-    goal=500,
+    goal=LEAST_CALLS,
     share=25,
-    count=lambda scene: len(scene.faults),
+    count=len,
 )
