@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Literal, NamedTuple, get_args
 
-Linkage = Literal["single", "complete", "average"]
+Linkage = Literal["single", "complete", "average", "weighted", "ward"]
 Weights = Literal["distance", "similarity"]
 Missing = Literal["ignore", "infinite"] | float
 Duplicates = Literal["error", "min", "max", "mean"]

@@ -18,14 +18,17 @@ MERGE_COLUMNS = ("left", "right", "height", "size", "round")
 
 REFUSED_LINKAGES = {
     "centroid": "centroid linkage is not reducible: a merge can bring clusters closer, so merging all reciprocal "
-    "pairs at once is not HAC; use 'average'",
+    "pairs at once is not HAC; use 'average', or 'ward' for all pairs of vectors",
     "median": "median linkage is not reducible: a merge can bring clusters closer, so merging all reciprocal pairs "
-    "at once is not HAC; use 'average'",
-    "ward": "ward linkage needs the distance of every pair of nodes, that is a complete graph, and is not defined on a "
-    "sparse one; use 'average' or 'complete'",
-    "weighted": "weighted linkage needs the distance of every pair of nodes, that is a complete graph, and is not "
-    "defined on a sparse one; use 'average' or 'complete'",
+    "at once is not HAC; use 'average', or 'weighted'",
 }
+"""Linkages of other libraries that no engine can have, and why."""
+
+WARD_ALONG_EDGES = (
+    "ward linkage along the edges of a graph is not reducible: a merge can bring clusters closer, so merging all "
+    "reciprocal pairs at once is not HAC; for all pairs of vectors use cluster(vectors, 'ward') without a graph, and "
+    "for a graph 'average' with a number for missing="
+)
 
 
 @dataclass(frozen=True)
@@ -51,29 +54,71 @@ class Settings:
         return -1.0 if self.weights == "similarity" else 1.0
 
 
-def checked_settings(
+def checked_settings(  # noqa: PLR0913 - a parameter per setting, and what the settings are for
     linkage: str,
     missing: str | float | None,
     weights: str,
     max_height: float | None = SETTINGS["max_height"].default,
     duplicates: str = SETTINGS["duplicates"].default,
     finisher: bool = SETTINGS["finisher"].default,
+    *,
+    all_pairs: bool = False,
 ) -> Settings:
-    """Check each parameter of the user, and return the settings."""
+    """Check each parameter of the user, and return the settings; with `all_pairs`, those of a complete graph."""
     if isinstance(linkage, str) and linkage in REFUSED_LINKAGES:
         raise InputError(f"linkage={linkage!r}: {REFUSED_LINKAGES[linkage]}")
     for name, value in (("linkage", linkage), ("weights", weights), ("duplicates", duplicates)):
         check_word(name, value, SETTINGS[name].words)
     sign = -1.0 if weights == "similarity" else 1.0
-    if missing is None:
-        missing = 0.0 if weights == "similarity" else "ignore"
-    if isinstance(missing, str):
-        check_word("missing", missing, SETTINGS["missing"].words, "or a number")
-    else:
-        missing = checked_finite("missing", missing, "for pairs that are infinitely far apart use missing='infinite'")
+    known = _of_all_pairs(linkage, missing, weights) if all_pairs else _of_edges(linkage, missing, weights)
     if not isinstance(finisher, bool | np.bool):
         raise InputError(f"finisher={quoted(finisher)} is neither True nor False")
     height = math.inf * sign if max_height is None else checked_number("max_height", max_height)
     if height < 0 and max_height is not None:
         raise InputError(f"max_height={quoted(max_height)} is below 0, where nothing merges: weights are 0 or more")
-    return Settings(linkage, missing, weights, height, duplicates, bool(finisher))  # type: ignore[arg-type]
+    return Settings(linkage, known, weights, height, duplicates, bool(finisher))  # type: ignore[arg-type]
+
+
+def _of_all_pairs(linkage: str, missing: str | float | None, weights: str) -> Missing:
+    """Return `missing` where every pair has a weight; raise unless the linkage suits the kind of weights."""
+    if missing is not None:
+        raise InputError(
+            f"missing={quoted(missing)} says what a pair without an edge means, but among all pairs none is missing: "
+            "leave it out"
+        )
+    if linkage == "ward" and weights != "distance":
+        raise InputError(
+            f"linkage='ward' adds up squares of distances, and weights={weights!r} are not distances: use 'average', "
+            "or weights='distance'"
+        )
+    return "ignore"
+
+
+def _of_edges(linkage: str, missing: str | float | None, weights: str) -> Missing:
+    """Return `missing` of a graph whose edges are given; raise unless the linkage is defined on such a graph."""
+    if linkage == "ward":
+        raise InputError(f"linkage='ward': {WARD_ALONG_EDGES}")
+    if missing is None:
+        missing = 0.0 if weights == "similarity" else "ignore"
+    if not isinstance(missing, str):
+        return checked_finite("missing", missing, "for pairs that are infinitely far apart use missing='infinite'")
+    check_word("missing", missing, SETTINGS["missing"].words, "or a number")
+    if linkage == "weighted":
+        raise InputError(_unweighable(missing, weights))
+    return missing  # type: ignore[return-value]
+
+
+def _unweighable(missing: str, weights: str) -> str:
+    """Say why weighted linkage needs a number for `missing`, and which."""
+    why = (
+        "heights would depend on the order of earlier merges: where only B and D have no edge, W(A + B, C + D) is "
+        "AC/4 + BC/4 + AD/2 or AC/4 + AD/4 + BC/2"
+        if missing == "ignore"
+        else "the mean with an infinite weight is infinite, so that only clusters with an edge for every pair could "
+        "merge; if you want that, use 'average' or 'complete'"
+    )
+    bound = "at least the largest weight" if weights == "distance" else "at most the smallest similarity, such as 0"
+    return (
+        f"linkage='weighted' with missing={missing!r}: {why}; give missing= a number, {bound}, or for vectors leave "
+        "the graph out"
+    )

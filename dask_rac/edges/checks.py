@@ -105,7 +105,8 @@ def check_missing(settings: Settings, nodes: int, least: float, largest: float) 
     if not np.isfinite(float(nodes) ** 2 * missing):
         raise InputError(f"missing={missing} adds up to infinity over all pairs: scale weights and missing down")
     if nearer:
+        words = "" if settings.linkage == "weighted" else ", 'ignore' or 'infinite'"
         raise InputError(
             f"missing={missing} is nearer than the {edge}, {bound}: pairs without an edge would merge before known "
-            f"ones, and they are never examined; use {bound} or {other}, 'ignore' or 'infinite'"
+            f"ones, and they are never examined; use {bound} or {other}{words}"
         )

@@ -20,6 +20,8 @@ from dask_rac.vectors.compare.metrics import METRICS
 from dask_rac.vectors.graph.request import Request
 
 IN_PLANS = ("linkage", "missing", "weights")
+NEED_MORE = {"weighted", "ward"}
+"""Linkages that `missing="ignore"` does not suit."""
 CLUSTERING = Settings("average", "ignore", "distance", 1.0, "error", True)
 
 
@@ -50,7 +52,7 @@ def check_options(command: click.Command, parameters: Mapping[str, Parameter]) -
 def test_settings_of_a_clustering() -> None:
     names = list(SETTINGS)
     assert [field.name for field in fields(Settings)] == names
-    assert list(inspect.signature(checked_settings).parameters) == names
+    assert list(inspect.signature(checked_settings).parameters) == [*names, "all_pairs"]
     assert list(defaults_of(dask_rac.cluster, SETTINGS).items()) == list(defaults(SETTINGS).items())
     assert defaults_of(dask_rac.plan, SETTINGS) == {name: SETTINGS[name].default for name in IN_PLANS}
     assert {name: STEPS["cluster"][name].default for name in SETTINGS} == defaults(SETTINGS)
@@ -67,10 +69,39 @@ def test_overloads_of_cluster_have_its_parameters() -> None:
 @pytest.mark.parametrize("name", [name for name, parameter in SETTINGS.items() if parameter.words])
 def test_words_of_a_setting_are_those_that_are_accepted(name: str) -> None:
     given = vars(replace(CLUSTERING, weights="similarity"))
-    for word in SETTINGS[name].words:
+    for word in set(SETTINGS[name].words) - NEED_MORE:
         assert vars(checked_settings(**{**given, name: word}))[name] == word
     with pytest.raises(dask_rac.InputError, match=f"{name}='neither' is unknown"):
         checked_settings(**{**given, name: "neither"})
+
+
+def test_weighted_linkage_takes_a_number_which_similarities_have_by_default() -> None:
+    assert checked_settings("weighted", 3, "distance").missing == 3.0
+    assert checked_settings("weighted", None, "similarity").missing == 0.0
+
+
+@pytest.mark.parametrize("linkage", SETTINGS["linkage"].words)
+def test_among_all_pairs_every_linkage_is_defined_and_nothing_is_missing(linkage: str) -> None:
+    assert checked_settings(linkage, None, "distance", all_pairs=True).missing == "ignore"
+    given: list[str | float] = [*SETTINGS["missing"].words, 3.0]
+    for missing in given:
+        with pytest.raises(dask_rac.InputError, match="among all pairs none is missing: leave it out"):
+            checked_settings(linkage, missing, "distance", all_pairs=True)
+
+
+@pytest.mark.parametrize("linkage", SETTINGS["linkage"].words)
+def test_among_all_pairs_only_ward_needs_distances(linkage: str) -> None:
+    if linkage == "ward":
+        with pytest.raises(dask_rac.InputError, match="weights='similarity' are not distances: use 'average'"):
+            checked_settings(linkage, None, "similarity", all_pairs=True)
+    else:
+        assert checked_settings(linkage, None, "similarity", all_pairs=True).linkage == linkage
+
+
+@pytest.mark.parametrize("linkage", ["centroid", "median"])
+def test_among_all_pairs_too_some_linkages_are_not_reducible(linkage: str) -> None:
+    with pytest.raises(dask_rac.InputError, match=f"{linkage} linkage is not reducible"):
+        checked_settings(linkage, None, "distance", all_pairs=True)
 
 
 def test_settings_on_the_command_line() -> None:

@@ -217,7 +217,7 @@ class TestExitCodes:
     def test_2_bad_input(self, edges: Path, run: Path, tmp_path: Path) -> None:
         for words, message in [
             (("cluster", "nowhere", "-o", "run"), "nowhere does not exist"),
-            (("cluster", edges, "-o", "run", "--linkage", "ward"), "--linkage ward: ward linkage needs"),
+            (("cluster", edges, "-o", "run", "--linkage", "ward"), "--linkage ward: ward linkage along"),
             (("cluster", edges, "-o", run), f"resume with `dask-rac resume {run}`"),
             (("cluster", edges, "-o", "run", "--memory", "much"), "--memory much is not an amount of memory"),
             (("cut", run, "--clusters", "0", "-o", "x.csv"), "is not possible"),

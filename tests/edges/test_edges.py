@@ -355,9 +355,15 @@ def test_weights_differing_in_the_sign_of_zero_are_one(given_twice: bool) -> Non
     [
         ({"linkage": "centroid"}, "centroid linkage is not reducible"),
         ({"linkage": "median"}, "median linkage is not reducible"),
-        ({"linkage": "ward"}, "ward linkage needs .* a complete graph"),
-        ({"linkage": "weighted"}, "weighted linkage needs .* a complete graph"),
-        ({"linkage": "mean"}, "linkage='mean' is unknown: use one of 'single', 'complete', 'average'"),
+        (
+            {"linkage": "ward"},
+            r"ward linkage along the edges of a graph is not reducible: .* cluster\(vectors, 'ward'\)",
+        ),
+        ({"linkage": "weighted"}, "missing='ignore': heights would depend .*AD/2 .* at least the largest weight"),
+        ({"linkage": "weighted", "missing": "ignore", "weights": "similarity"}, "at most the smallest similarity"),
+        ({"linkage": "weighted", "missing": "infinite"}, "missing='infinite': the mean .* use 'average' or 'complete'"),
+        ({"linkage": "weighted", "missing": 0.5}, "missing=0.5 is nearer than the largest weight, .* or more$"),
+        ({"linkage": "mean"}, "linkage='mean' is unknown: use one of 'single', 'complete', 'average', 'weighted'"),
         ({"weights": "cosine"}, "weights='cosine' is unknown"),
         ({"duplicates": "sum"}, "duplicates='sum' is unknown"),
         ({"missing": "zero"}, "missing='zero' is unknown: use one of 'ignore', 'infinite' or a number"),

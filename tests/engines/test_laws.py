@@ -275,8 +275,10 @@ def test_where_nothing_fits_a_plan_says_what_would(engine: Engine, linkage: str)
             engine.sizes(given, settings, shards, Budget(memory, 1, 2))
 
 
-def test_the_linkages_of_engines_are_the_public_ones_each_once() -> None:
-    assert sorted(linkage for _, linkage in LINKAGES) == sorted(get_args(Linkage))
+def test_the_linkages_of_engines_are_public_and_each_has_one_engine() -> None:
+    linkages = [linkage for _, linkage in LINKAGES]
+    assert set(linkages) <= set(get_args(Linkage))
+    assert len(set(linkages)) == len(linkages)
     assert len({engine.name for engine in ENGINES}) == len(ENGINES)
 
 
