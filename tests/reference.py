@@ -2,7 +2,7 @@
 
 Weights are the given floats as `Fraction`; similarities are negated on input and on output.
 
-**Weight.** `W(A, B)` is a function of the two sets of nodes, recomputed from the edges between them. The id of
+**Weight.** `W(A, B)` is recomputed from the edges between the two clusters whenever one of them has grown. The id of
 a cluster is its smallest node. Two clusters without an edge between them never merge.
 
 | linkage  | `"ignore"`    | `"infinite"`                          | a number f                             |
@@ -10,27 +10,44 @@ a cluster is its smallest node. Two clusters without an edge between them never 
 | average  | mean of edges | same, only if all pairs have an edge  | mean, f standing in for missing pairs  |
 | complete | max of edges  | same, only if all pairs have an edge  | max, f standing in for missing pairs   |
 | single   | min of edges  | min of edges                          | min of edges                           |
+| weighted | all pairs     | all pairs                             | mean of both parts, f for absent pairs |
+| ward     | all pairs     | all pairs                             | all pairs                              |
+
+- average, complete, single and ward: a function of the two sets of nodes.
+- weighted: `W(A1 + A2, B) = (W(A1, B) + W(A2, B)) / 2`, where A1 and A2 are the clusters whose merge made A. So W
+  depends on how A and B were merged, each in itself, but not on which of the two was complete first: taking A apart
+  before B or B before A gives the mean of the same four. The order below determines all merges, so each cluster has
+  one inner tree, and the tree is unique nevertheless. Every pair needs an edge, or a number in its place.
+- ward: in squared units `2 (S_AB - S_AA b / a - S_BB a / b) / (a + b)`, where S_AB is the sum of the squared distances
+  between A and B, S_AA that of all pairs within A, and a, b are the numbers of nodes. Every pair needs an edge, and
+  weights are distances. scipy's height is the square root, which is not rational: here the height of a merge is W,
+  squared; `max_height` and `labels` take heights as users do, and square them.
 
 **Order.** The pair merged next is the one with the smallest key.
 
-- average, complete: `(W, tie, |A| + |B|, hash64(lo, hi), lo, hi)`, with lo < hi the two cluster ids and tie
+- all but single: `(W, tie, |A| + |B|, hash64(lo, hi), lo, hi)`, with lo < hi the two cluster ids and tie
   the largest `edge_tie` over the edges between A and B.
 - single: `(w, hash64(u, v), u, v)` of the smallest edge u < v between A and B.
 
-Both orders are total and reducible, `key(A + B, C) >= min(key(A, C), key(B, C))`, strictly so for average and
-complete, where the union grows. So a reciprocal nearest pair remains one whatever else merges, and merging all
-such pairs at once, round by round, gives the same merges (`reciprocal_rounds`).
+Both orders are total and reducible, `key(A + B, C) >= min(key(A, C), key(B, C))`, strictly so where the size of the
+union is part of the key; for ward this holds because A and B merge only if neither is nearer to C than to the other.
+So a reciprocal nearest pair remains one whatever else merges, and merging all such pairs at once, round by round, gives
+the same merges (`reciprocal_rounds`).
 """
 
 from collections.abc import Iterable
 from fractions import Fraction
+from itertools import combinations, product
 from typing import NamedTuple
 
 TIE_BITS = 16
 SIGN = {"distance": 1, "similarity": -1}
+LINKAGES = ("single", "complete", "average", "weighted", "ward")
 
 Pair = tuple[int, int]
 Key = tuple[Fraction, tuple[int, ...]]
+Tree = int | tuple["Tree", "Tree"]
+"""A cluster as it was merged: a node, or its two parts."""
 
 
 class Merge(NamedTuple):
@@ -39,6 +56,7 @@ class Merge(NamedTuple):
     left: int
     right: int
     height: Fraction
+    """W; for ward the square of what users see."""
     size: int
 
 
@@ -55,6 +73,11 @@ def hash64(a: int, b: int) -> int:
 def edge_tie(a: int, b: int) -> int:
     """Return the tie of one edge: the upper bits of its hash."""
     return hash64(a, b) >> (64 - TIE_BITS)
+
+
+def own_unit(height: float, linkage: str) -> Fraction | float:
+    """Return a height as users give it in the unit of W, which for ward is squared."""
+    return Fraction(height) ** 2 if linkage == "ward" else height
 
 
 def _fold(found: list[Fraction], n_pairs: int, linkage: str, missing: str | Fraction) -> Fraction | None:
@@ -78,16 +101,57 @@ class _Clusters:
         weights: str,
         max_height: float | None,
     ) -> None:
-        if linkage not in ("single", "complete", "average"):
-            raise ValueError(f"no linkage {linkage!r}: single, complete or average")
+        if linkage not in LINKAGES:
+            raise ValueError(f"no linkage {linkage!r}: one of {LINKAGES}")
         self.linkage, self.sign = linkage, SIGN[weights]
         self.missing = missing if missing in ("ignore", "infinite") else self.sign * Fraction(float(missing))
-        self.limit = None if max_height is None else self.sign * max_height
+        self.limit = None if max_height is None else self.sign * own_unit(max_height, linkage)
         self.weight = {(min(u, v), max(u, v)): self.sign * Fraction(float(w)) for u, v, w in edges}
+        self._refuse_undefined(n_nodes, weights)
         self.nodes = {node: frozenset([node]) for node in range(n_nodes)}
+        self.trees: dict[int, Tree] = {node: node for node in range(n_nodes)}
         self.keys: dict[Pair, Key] = {}
         for lo, hi in self.weight:
             self._compare(lo, hi)
+
+    def _refuse_undefined(self, n_nodes: int, weights: str) -> None:
+        """Raise if the linkage needs pairs that have no edge, or another kind of weights."""
+        if len(self.weight) == n_nodes * (n_nodes - 1) // 2:
+            defined = self.linkage != "ward" or weights == "distance"
+        else:
+            defined = self.linkage != "ward" and (self.linkage != "weighted" or isinstance(self.missing, Fraction))
+        if not defined:
+            raise ValueError(f"{self.linkage} is not defined for these edges")
+
+    def _halved(self, a: Tree, b: Tree) -> Fraction:
+        """Return W for weighted linkage: the mean of both parts of either cluster, down to pairs of nodes."""
+        if isinstance(a, tuple):
+            return (self._halved(a[0], b) + self._halved(a[1], b)) / 2
+        if isinstance(b, tuple):
+            return self._halved(b, a)
+        weight = self.weight.get((min(a, b), max(a, b)), self.missing)
+        assert isinstance(weight, Fraction)
+        return weight
+
+    def _variance(self, left: frozenset[int], right: frozenset[int]) -> Fraction:
+        """Return W for ward linkage, in squared units."""
+        a, b = len(left), len(right)
+        inner = [self._squares(combinations(sorted(nodes), 2)) for nodes in (left, right)]
+        between = self._squares(product(left, right))
+        return 2 * (between - inner[0] * b / a - inner[1] * a / b) / (a + b)
+
+    def _squares(self, pairs: Iterable[Pair]) -> Fraction:
+        """Return the sum of squared weights."""
+        return sum((self.weight[min(pair), max(pair)] ** 2 for pair in pairs), Fraction(0))
+
+    def _weight(self, a: int, b: int, between: list[Pair]) -> Fraction | None:
+        """Return W of two clusters with edges between them, None if they never merge."""
+        left, right = self.nodes[a], self.nodes[b]
+        if self.linkage == "weighted":
+            return self._halved(self.trees[a], self.trees[b])
+        if self.linkage == "ward":
+            return self._variance(left, right)
+        return _fold([self.weight[pair] for pair in between], len(left) * len(right), self.linkage, self.missing)
 
     def _key(self, a: int, b: int) -> Key | None:
         """Return the key of two clusters, None if they never merge."""
@@ -98,7 +162,7 @@ class _Clusters:
             return None
         if self.linkage == "single":
             return min((self.weight[pair], (hash64(*pair), *pair)) for pair in between)
-        weight = _fold([self.weight[pair] for pair in between], len(pairs), self.linkage, self.missing)
+        weight = self._weight(a, b, between)
         if weight is None:
             return None
         lo, hi = min(a, b), max(a, b)
@@ -125,6 +189,7 @@ class _Clusters:
         """Merge two clusters and recompute the keys that involve them."""
         height = self.sign * self.keys[lo, hi][0]
         self.nodes[lo] |= self.nodes.pop(hi)
+        self.trees[lo] = self.trees[lo], self.trees.pop(hi)
         self.keys = {pair: key for pair, key in self.keys.items() if lo not in pair and hi not in pair}
         for other in self.nodes:
             if other != lo:
@@ -170,6 +235,7 @@ def labels(
     n_clusters: int | None = None,
     height: float | None = None,
     weights: str = "distance",
+    linkage: str = "average",
 ) -> list[int]:
     """Return a flat cut, with clusters numbered by smallest node; without a bound, all merges apply."""
     sign = SIGN[weights]
@@ -177,7 +243,8 @@ def labels(
     if n_clusters is not None:
         applied = applied[: max(0, n_nodes - n_clusters)]
     if height is not None:
-        applied = [merge for merge in applied if sign * merge.height <= sign * height]
+        bound = sign * own_unit(height, linkage)
+        applied = [merge for merge in applied if sign * merge.height <= bound]
     leader = list(range(n_nodes))
     for merge in applied:
         leader = [merge.left if cluster == merge.right else cluster for cluster in leader]
