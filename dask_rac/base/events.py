@@ -55,6 +55,7 @@ class Event:
         "finisher",
         "verify",
         "vectors",
+        "pairs",
         "neighbours",
         "lists",
         "edges",

@@ -28,12 +28,13 @@ TEXTS = {
     "finisher": "finisher",
     "verify": "recomputing heights",
     "vectors": "checking vectors",
+    "pairs": "comparing all pairs",
     "neighbours": "searching neighbours",
     "lists": "ranking neighbours",
     "edges": "writing edges",
     "components": "counting components",
 }
-COUNTED = ("generate", "verify", "vectors", "neighbours", "lists", "edges")  # reported piece by piece
+COUNTED = ("generate", "verify", "vectors", "pairs", "neighbours", "lists", "edges")  # reported piece by piece
 QUIET_SECONDS = 10  # between two lines about tasks
 UNSEEN_SECONDS = 0.3  # work that ends sooner shows no bar in a notebook
 DRAW_SECONDS = 0.2  # between two updates of a bar

@@ -38,12 +38,12 @@ def weigh(own: Points, i: int, others: Points, j: int, metric: int):
     if metric == MANHATTAN:
         return _dense_manhattan(own.dense[i], others.dense[j])
     if sparse:
-        return _of_square(_from_product(own, i, others, j, _sparse_inner(own, i, others, j)), metric)
-    return _of_square(_dense_square(own.dense[i], others.dense[j]), metric)
+        return of_square(from_product(own, i, others, j, _sparse_inner(own, i, others, j)), metric)
+    return of_square(_dense_square(own.dense[i], others.dense[j]), metric)
 
 
 @inlined
-def _of_square(square, metric):
+def of_square(square, metric):
     """Convert a squared distance to the weight."""
     if metric == COSINE:
         return 0.5 * square
@@ -80,8 +80,8 @@ def weigh_later(own: Points, others: Points, ids, begin, metric: int, weight) ->
             if metric == INNER:
                 weight[begin[row] + j - i - 1] = -product
             else:
-                square = _from_product(own, row, others, j - start, product)
-                weight[begin[row] + j - i - 1] = _of_square(square, metric)
+                square = from_product(own, row, others, j - start, product)
+                weight[begin[row] + j - i - 1] = of_square(square, metric)
         for e in range(own.start[row], own.start[row + 1]):
             line[own.term[e]] = 0.0
 
@@ -158,7 +158,7 @@ def _dense_manhattan(x, y):
 
 
 @inlined
-def _from_product(own, i, others, j, product):
+def from_product(own, i, others, j, product):
     """Return the squared distance of two sparse vectors from their product, or from differences if that cancels."""
     apart = own.square[i] + others.square[j]
     square = apart - 2.0 * product
