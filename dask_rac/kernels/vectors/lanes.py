@@ -1,4 +1,4 @@
-"""The sums over all dimensions of one vector with LANES others at once, in vector registers.
+"""The weights of one vector with LANES others at once, in vector registers.
 
 The compiler vectorises only innermost loops, and over dimensions that would change the order of the additions, and with
 it the last bits. So registers run over the other vectors, whose values lie side by side. Each pair has the four sums of
@@ -6,7 +6,7 @@ it the last bits. So registers run over the other vectors, whose values lie side
 """
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numba
 import numpy as np
@@ -21,62 +21,108 @@ WIDTH = 8  # values per register; where registers are narrower, the compiler use
 VECTOR = ir.VectorType(ir.DoubleType(), WIDTH)
 INDEX = ir.IntType(64)
 
-Term = Callable[[Any, Any, Any], Any]
-"""Emits what one dimension adds to the sum, from a builder and both values."""
+
+class Arithmetic(NamedTuple):
+    """How numbers are combined: by numpy, or by emitting instructions."""
+
+    subtract: Callable[[Any, Any], Any]
+    multiply: Callable[[Any, Any], Any]
+    absolute: Callable[[Any], Any]
+    root: Callable[[Any], Any]
+    negative: Callable[[Any], Any]
+    half: Any
 
 
-def _square(builder: Any, x: Any, y: Any) -> Any:
-    """Emit the squared difference."""
-    difference = builder.fsub(x, y)
-    return builder.fmul(difference, difference)
+PLAIN = Arithmetic(np.subtract, np.multiply, np.abs, np.sqrt, np.negative, 0.5)
 
 
-def _distance(builder: Any, x: Any, y: Any) -> Any:
-    """Emit the absolute difference."""
-    shape = ir.FunctionType(VECTOR, [VECTOR])
-    absolute = cgutils.get_or_insert_function(builder.module, shape, f"llvm.fabs.v{WIDTH}f64")
-    return builder.call(absolute, [builder.fsub(x, y)])
+def _emitted(builder: Any) -> Arithmetic:
+    """Return arithmetic that emits instructions on registers."""
+
+    def call(name: str) -> Callable[[Any], Any]:
+        shape = ir.FunctionType(VECTOR, [VECTOR])
+        function = cgutils.get_or_insert_function(builder.module, shape, f"llvm.{name}.v{WIDTH}f64")
+        return lambda x: builder.call(function, [x])
+
+    half = ir.Constant(VECTOR, [0.5] * WIDTH)
+    return Arithmetic(builder.fsub, builder.fmul, call("fabs"), call("sqrt"), builder.fneg, half)
 
 
-def _product(builder: Any, x: Any, y: Any) -> Any:
-    """Emit the product."""
-    return builder.fmul(x, y)
+class Weight(NamedTuple):
+    """What each dimension adds to the sum, and what becomes of the sum."""
+
+    term: Callable[[Arithmetic, Any, Any], Any]
+    end: Callable[[Arithmetic, Any], Any]
 
 
-def _adder(term: Term) -> Any:
-    """Return a function of a vector, a panel of LANES others, and room for their sums, that emits the loop.
+def _square(on: Arithmetic, x: Any, y: Any) -> Any:
+    """Square the difference."""
+    difference = on.subtract(x, y)
+    return on.multiply(difference, difference)
 
-    The panel holds dimension after dimension, LANES values each.
+
+def _as_it_is(_on: Arithmetic, total: Any) -> Any:
+    """Leave the sum as it is."""
+    return total
+
+
+def _weigher(weight: Weight) -> Any:
+    """Return a function that writes the weights of the vector `own[row]` with the LANES others of `panels[panel]`.
+
+    A panel holds dimension after dimension, LANES values each. The weights go to the place of the panel in `line`.
     """
+    return _plain(weight) if numba.config.DISABLE_JIT else intrinsic(_compiled(weight))
 
-    def add(_context: Any, own: Any, panel: Any, total: Any) -> Any:
+
+def _plain(weight: Weight) -> Any:
+    """Return the function for when the JIT is off."""
+
+    def weigh(own: Any, row: int, panels: Any, panel: int, line: Any) -> None:
+        sums = np.zeros((SUMS, LANES))
+        others = panels[panel].reshape(-1, LANES)
+        whole = len(others) - len(others) % SUMS
+        for dimension, x in enumerate(own[row]):
+            sums[dimension % SUMS if dimension < whole else 0] += weight.term(PLAIN, x, others[dimension])
+        line[panel * LANES : (panel + 1) * LANES] = weight.end(PLAIN, (sums[0] + sums[1]) + (sums[2] + sums[3]))
+
+    return weigh
+
+
+def _compiled(weight: Weight) -> Any:
+    """Return what numba needs to compile the function."""
+
+    def weigh(_context: Any, own: Any, _row: Any, panels: Any, _panel: Any, line: Any) -> Any:
         def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            given = zip(signature.args, arguments, strict=True)
-            arrays = [context.make_array(kind)(context, builder, argument) for kind, argument in given]
-            dimensions = builder.extract_value(arrays[0].shape, 0)
-            _emit_loops(builder, term, [array.data for array in arrays], dimensions)
+            vectors, others, out = (
+                context.make_array(signature.args[place])(context, builder, arguments[place]) for place in (0, 2, 4)
+            )
+            dimensions = builder.extract_value(vectors.shape, 1)
+            lanes = builder.mul(arguments[3], INDEX(LANES))
+            places = builder.mul(arguments[1], dimensions), builder.mul(lanes, dimensions), lanes
+            arrays = zip((vectors, others, out), places, strict=True)
+            _emit_weights(builder, weight, [builder.gep(array.data, [at]) for array, at in arrays], dimensions)
             return context.get_dummy_value()
 
-        return types.void(own, panel, total), emit
+        return types.void(own, types.intp, panels, types.intp, line), emit
 
-    return intrinsic(add)
+    return weigh
 
 
-def _emit_loops(builder: Any, term: Term, data: Any, dimensions: Any) -> None:
+def _emit_weights(builder: Any, weight: Weight, data: list[Any], dimensions: Any) -> None:
     """Emit the loop over whole fours of dimensions, the loop over the rest, and the stores."""
-    own, panel, total = data
-    groups = range(LANES // WIDTH)
+    vector, panel, out = data
+    on, groups = _emitted(builder), range(LANES // WIDTH)
     sums = [[cgutils.alloca_once(builder, VECTOR) for _ in range(SUMS)] for _ in groups]
-    for kept in (kept for group in sums for kept in group):
-        builder.store(ir.Constant(VECTOR, [0.0] * WIDTH), kept)
+    for place in (place for group in sums for place in group):
+        builder.store(ir.Constant(VECTOR, [0.0] * WIDTH), place)
 
     def step(dimension: Any, number: int) -> None:
-        x = _repeated(builder, builder.load(builder.gep(own, [dimension])))
+        x = _repeated(builder, builder.load(builder.gep(vector, [dimension])))
         for group in groups:
             at = builder.add(builder.mul(dimension, INDEX(LANES)), INDEX(group * WIDTH))
-            y = builder.load(_vector_at(builder, panel, at), align=8)
-            kept = sums[group][number]
-            builder.store(builder.fadd(builder.load(kept), term(builder, x, y)), kept)
+            y = builder.load(_register_at(builder, panel, at), align=8)
+            place = sums[group][number]
+            builder.store(builder.fadd(builder.load(place), weight.term(on, x, y)), place)
 
     whole = builder.and_(dimensions, INDEX(-SUMS))
     with cgutils.for_range_slice(builder, INDEX(0), whole, INDEX(SUMS)) as (dimension, _):
@@ -85,9 +131,9 @@ def _emit_loops(builder: Any, term: Term, data: Any, dimensions: Any) -> None:
     with cgutils.for_range_slice(builder, whole, dimensions, INDEX(1)) as (dimension, _):
         step(dimension, 0)
     for group in groups:
-        a, b, c, d = (builder.load(kept) for kept in sums[group])
-        result = builder.fadd(builder.fadd(a, b), builder.fadd(c, d))
-        builder.store(result, _vector_at(builder, total, INDEX(group * WIDTH)), align=8)
+        a, b, c, d = (builder.load(place) for place in sums[group])
+        total = weight.end(on, builder.fadd(builder.fadd(a, b), builder.fadd(c, d)))
+        builder.store(total, _register_at(builder, out, INDEX(group * WIDTH)), align=8)
 
 
 def _repeated(builder: Any, value: Any) -> Any:
@@ -98,26 +144,13 @@ def _repeated(builder: Any, value: Any) -> Any:
     return builder.shuffle_vector(builder.insert_element(undefined, value, number(0)), undefined, places)
 
 
-def _vector_at(builder: Any, data: Any, at: Any) -> Any:
-    """Emit the address of WIDTH values."""
+def _register_at(builder: Any, data: Any, at: Any) -> Any:
+    """Emit the address of as many values as a register holds."""
     return builder.bitcast(builder.gep(data, [at]), VECTOR.as_pointer())
 
 
-def _plain_adder(term: Callable[[Any, Any], Any]) -> Any:
-    """Return the same function for when the JIT is off."""
-
-    def add(own: Any, panel: Any, total: Any) -> None:
-        sums = np.zeros((SUMS, LANES))
-        whole = len(own) - len(own) % SUMS
-        for dimension, x in enumerate(own):
-            at = dimension * LANES
-            sums[dimension % SUMS if dimension < whole else 0] += term(x, panel[at : at + LANES])
-        total[:LANES] = (sums[0] + sums[1]) + (sums[2] + sums[3])
-
-    return add
-
-
-PLAIN = numba.config.DISABLE_JIT
-add_squares = _plain_adder(lambda x, y: (x - y) * (x - y)) if PLAIN else _adder(_square)
-add_distances = _plain_adder(lambda x, y: abs(x - y)) if PLAIN else _adder(_distance)
-add_products = _plain_adder(lambda x, y: x * y) if PLAIN else _adder(_product)
+euclidean_lanes = _weigher(Weight(_square, lambda on, total: on.root(total)))
+squared_lanes = _weigher(Weight(_square, _as_it_is))
+cosine_lanes = _weigher(Weight(_square, lambda on, total: on.multiply(on.half, total)))
+inner_lanes = _weigher(Weight(lambda on, x, y: on.multiply(x, y), lambda on, total: on.negative(total)))
+manhattan_lanes = _weigher(Weight(lambda on, x, y: on.absolute(on.subtract(x, y)), _as_it_is))

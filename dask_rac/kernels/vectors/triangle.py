@@ -7,11 +7,21 @@ weights of slot s with the slots t < s. This is scipy's condensed vector from it
 import numpy as np
 
 from dask_rac.kernels.jit import inlined, kernel
-from dask_rac.kernels.vectors.lanes import LANES, add_distances, add_products, add_squares
-from dask_rac.kernels.vectors.pairs import INNER, MANHATTAN, Points, from_product, of_square
+from dask_rac.kernels.vectors.lanes import (
+    LANES,
+    cosine_lanes,
+    euclidean_lanes,
+    inner_lanes,
+    manhattan_lanes,
+    squared_lanes,
+)
+from dask_rac.kernels.vectors.pairs import COSINE, EUCLIDEAN, INNER, MANHATTAN, Points, from_product, of_square
 
 ROWS = 256  # that share a panel: to fill one takes as long as to use it for some ten rows
 ROWS_VALUES = 2**21  # of these rows at most
+PANEL_VALUES = (
+    2**14
+)  # of the panels that a row meets in turn: they stay in the cache, and rows are written in long runs
 
 
 @inlined
@@ -27,22 +37,23 @@ def weigh_dense_rows(vectors, lengths, metric: int, rows, out) -> None:
     `lengths` are the norms by which vectors are divided first for cosines, else empty.
     """
     first, last = rows
-    step = max(1, min(ROWS, ROWS_VALUES // vectors.shape[1], last - first))
-    own = np.empty((step, vectors.shape[1]), np.float64)
-    panel = np.zeros(LANES * vectors.shape[1], np.float64)
-    total = np.empty(LANES, np.float64)
+    dimensions = vectors.shape[1]
+    step = max(1, min(ROWS, ROWS_VALUES // dimensions, last - first))
+    width = LANES * max(1, PANEL_VALUES // (LANES * dimensions))
+    own = np.empty((step, dimensions), np.float64)
+    panels = np.zeros((width // LANES, dimensions * LANES), np.float64)
+    rest = np.empty(width, np.float64)
     for start in range(first, last, step):
         stop = min(start + step, last)
         for slot in range(start, stop):
             _widen(vectors, lengths, slot, own[slot - start], 1)
-        for t in range(0, stop - 1, LANES):
-            for other in range(t, min(t + LANES, stop - 1)):
-                _widen(vectors, lengths, other, panel[other - t :], LANES)
-            for slot in range(max(start, t + 1), stop):
-                _add(own[slot - start], panel, metric, total)
-                at = row_start(slot) - row_start(first) + t
-                for lane in range(min(LANES, slot - t)):
-                    out[at + lane] = _weight_of(total[lane], metric)
+        for begin in range(0, stop - 1, width):
+            for t in range(begin, min(begin + width, stop - 1)):
+                panel, lane = divmod(t - begin, LANES)
+                _widen(vectors, lengths, t, panels[panel, lane:], LANES)
+            for slot in range(max(start, begin + 1), stop):
+                at = row_start(slot) - row_start(first)
+                _weigh_line(own, slot - start, panels, metric, out[at + begin : at + min(begin + width, slot)], rest)
 
 
 @inlined
@@ -54,25 +65,31 @@ def _widen(vectors, lengths, slot, out, step):
         out[step * k] = x / lengths[node] if len(lengths) else x
 
 
+@kernel
+def _weigh_line(own, row: int, panels, metric: int, line, rest) -> None:
+    """Write the weights of a vector with the others of some panels; `rest` is room for those of a panel cut short."""
+    whole = len(line) // LANES
+    for panel in range(whole):
+        _weigh_lanes(own, row, panels, panel, metric, line)
+    if whole * LANES < len(line):
+        _weigh_lanes(own, row, panels, whole, metric, rest)
+        for t in range(whole * LANES, len(line)):
+            line[t] = rest[t]
+
+
 @inlined
-def _add(own, panel, metric, total):
-    """Add up the dimensions of a vector with a panel of others."""
+def _weigh_lanes(own, row, panels, panel, metric, line):
+    """Write the weights of a vector with the others of one panel."""
     if metric == INNER:
-        add_products(own, panel, total)
+        inner_lanes(own, row, panels, panel, line)
     elif metric == MANHATTAN:
-        add_distances(own, panel, total)
+        manhattan_lanes(own, row, panels, panel, line)
+    elif metric == COSINE:
+        cosine_lanes(own, row, panels, panel, line)
+    elif metric == EUCLIDEAN:
+        euclidean_lanes(own, row, panels, panel, line)
     else:
-        add_squares(own, panel, total)
-
-
-@inlined
-def _weight_of(total, metric):
-    """Convert a sum over all dimensions to the weight."""
-    if metric == INNER:
-        return -total
-    if metric == MANHATTAN:
-        return total
-    return of_square(total, metric)
+        squared_lanes(own, row, panels, panel, line)
 
 
 @kernel
