@@ -40,11 +40,11 @@ def fill_triangle(pairs: AllPairs, team: Team, report: Listener) -> NDArray[np.f
 def fill_rows(read: ReadRows, triangle: NDArray[np.float64], nodes: int, team: Team, report: Listener) -> None:
     """Fill a triangle with the rows that `read` writes, in the threads of a team."""
     spans = triangle_spans(nodes, max(team.threads * 4, len(triangle) // SPAN_ENTRIES))
-    done = _Counter(nodes, len(spans), report)
+    progress = Progress(nodes, len(spans), report)
 
     def fill(span: Span) -> None:
         read(*span, rows_of(triangle, *span))
-        done.add()
+        progress.add()
 
     team.run(fill, spans)
 
@@ -62,7 +62,7 @@ def triangle_spans(nodes: int, count: int) -> list[Span]:
     return list(pairwise(cuts))
 
 
-class _Counter:
+class Progress:
     """Counts the parts that threads have finished, and reports them."""
 
     def __init__(self, nodes: int, total: int, report: Listener) -> None:

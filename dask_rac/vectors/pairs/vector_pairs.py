@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -16,11 +15,10 @@ from dask_rac.kernels.vectors.triangle import weigh_dense_rows, weigh_sparse_row
 from dask_rac.tasks.team import Team
 from dask_rac.vectors.compare.check import PIECE, check_span, combined, view_of
 from dask_rac.vectors.compare.limits import CompareLimits
-from dask_rac.vectors.compare.metrics import Metric, checked_metric, refuse_sparse
+from dask_rac.vectors.compare.metrics import Metric, refuse_sparse
 from dask_rac.vectors.compare.search import as_points, squares
 from dask_rac.vectors.pairs.triangle import fill_rows
-from dask_rac.vectors.sources.memory import open_array
-from dask_rac.vectors.sources.opening import VectorSource, is_dask_array, open_vectors, whole_rows
+from dask_rac.vectors.sources.opening import VectorSource
 
 
 class _Dense(NamedTuple):
@@ -35,14 +33,6 @@ class _Sparse(NamedTuple):
 
     points: Points
     postings: tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float64]]
-
-
-def open_vector_pairs(vectors: Any, metric: Any, columns: Sequence[str] | None = None) -> VectorPairs:
-    """Open all pairs of vectors in any form; a Dask array is computed into memory."""
-    wanted = checked_metric(metric)
-    if is_dask_array(vectors):
-        return VectorPairs(open_array(np.asarray(whole_rows(vectors).compute())), wanted)
-    return VectorPairs(open_vectors(vectors, columns), wanted)
 
 
 class VectorPairs:

@@ -99,6 +99,16 @@ def open_zarr(name: str, infos: dict[str, Any]) -> ZarrSource:
     )
 
 
+def open_zarr_array(name: str, infos: dict[str, Any]) -> Any:
+    """Open the Zarr array of any number of dimensions at a path, all of whose chunks must be there."""
+    filesystem, root = locate(name)
+    node = _node(root if is_local(filesystem) else name, listing_stamp(root, infos))
+    if hasattr(node, "array_keys"):
+        raise InputError(f"{name} is a Zarr group of {listed(sorted(node.keys())) or 'nothing'}: give an array in it")
+    _check_chunks([node], root, infos, name)
+    return node
+
+
 def write_array(
     place: str, blocks: Iterable[NDArray[Any]], shape: tuple[int, int], dtype: str, sizes: ZarrSizes | None = None
 ) -> None:
