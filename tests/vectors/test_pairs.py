@@ -26,7 +26,12 @@ from dask_rac.vectors.pairs.opening import open_vector_pairs
 from dask_rac.vectors.pairs.triangle import fill_triangle, rows_of, triangle_bytes, triangle_entries, triangle_spans
 from tests.support.effort import examples
 
-SCIPY = {"euclidean": "euclidean", "sqeuclidean": "sqeuclidean", "cosine": "cosine", "manhattan": "cityblock"}
+SCIPY: dict[str, Any] = {
+    "euclidean": "euclidean",
+    "sqeuclidean": "sqeuclidean",
+    "cosine": "cosine",
+    "manhattan": "cityblock",
+}
 
 
 def filled(vectors: Any, metric: str = "euclidean", threads: int = 2) -> NDArray[np.float64]:

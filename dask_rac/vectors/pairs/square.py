@@ -21,6 +21,7 @@ from dask_rac.vectors.pairs.triangle import Progress, rows_of
 ROUNDING = 1e-6  # fraction of the largest distance by which a matrix may be asymmetric
 BAND = 2**23  # values of a band
 LARGEST_BAND = 2**26  # where chunks are large
+PART = 2**17  # values that a thread converts at a time: they stay in the cache, and in memory that was used before
 
 
 class SquarePairs:
@@ -105,11 +106,16 @@ class _Band:
     def heights(self, team: Team) -> list[Span]:
         """Return spans of rows for threads."""
         first, last = self._rows
-        return [(first + start, first + stop) for start, stop in even_spans(last - first, team.threads)]
+        parts = even_spans(last - first, self._parts(self._nodes - first, team))
+        return [(first + start, first + stop) for start, stop in parts]
 
     def widths(self, team: Team) -> list[Span]:
         """Return spans of the columns left of the diagonal for threads."""
-        return even_spans(self._rows[1], team.threads)
+        return even_spans(self._rows[1], self._parts(self._rows[1], team))
+
+    def _parts(self, columns: int, team: Team) -> int:
+        """Return into how many parts some columns of the band are cut."""
+        return max(team.threads, columns * (self._rows[1] - self._rows[0]) // PART)
 
     def take(self, triangle: NDArray[np.float64], rows: Span) -> int:
         """Copy what is right of the diagonal; return how many values are not valid."""
