@@ -1,4 +1,4 @@
-"""Exact hierarchical agglomerative clustering of large sparse graphs."""
+"""Exact hierarchical agglomerative clustering of large sparse graphs, and of all pairs of vectors."""
 
 from importlib import import_module
 from importlib.util import find_spec
@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from dask_rac.api.graphs import complete_graph, eps_graph, knn_graph
     from dask_rac.api.handle import RunHandle, RunStoppedError
     from dask_rac.api.ingest import ingest
+    from dask_rac.api.linkage import linkage
     from dask_rac.base.errors import (
         AuditError,
         DamagedStoreError,
@@ -47,6 +48,7 @@ __all__ = [
     "eps_graph",
     "ingest",
     "knn_graph",
+    "linkage",
     "open",
     "plan",
     "resume",
@@ -59,6 +61,7 @@ _HOMES = {
     "api.cluster": {"cluster": "cluster", "open": "open_run", "plan": "plan_run", "resume": "resume"},
     "api.graphs": {name: name for name in ("complete_graph", "eps_graph", "knn_graph")},
     "api.ingest": {"ingest": "ingest"},
+    "api.linkage": {"linkage": "linkage"},
     "base.errors": {
         name: name
         for name in ("AuditError", "DamagedStoreError", "InputError", "ResourceError", "StoreError", "StoreInUseError")

@@ -11,16 +11,19 @@ from typing import Any, Literal, overload
 
 from dask_rac.api.graphs import Resources, memory_graph, stored_graph, with_facts
 from dask_rac.api.handle import RunHandle
+from dask_rac.api.pairs import metric_weights, pairs_metric, refuse_options
+from dask_rac.base.checks import check_kind
 from dask_rac.base.defaults import setting
 from dask_rac.base.errors import InputError
 from dask_rac.base.events import Listener
 from dask_rac.base.settings import Settings, checked_settings
 from dask_rac.edges.given import known_nodes
+from dask_rac.engines.matrix.given import open_pairs
 from dask_rac.files.folder import Folder
 from dask_rac.results.clustering import Clustering
 from dask_rac.results.stored import StoredClustering, open_result
-from dask_rac.runs.begin import begin_run
-from dask_rac.runs.in_memory import cluster_edges
+from dask_rac.runs.begin import begin_pairs_run, begin_run
+from dask_rac.runs.in_memory import cluster_edges, cluster_pairs
 from dask_rac.runs.options import PlanOptions, RunOptions, check_options
 from dask_rac.runs.plan import Plan, plan_stored
 from dask_rac.runs.resume import resume_run
@@ -44,6 +47,7 @@ def cluster(
     progress: Listener | bool | None = ...,
     *,
     graph: Mapping[str, Any] | None = ...,
+    metric: str | None = ...,
     store: None = ...,
     memory: str | float | None = ...,
     shards: int | None = ...,
@@ -65,6 +69,7 @@ def cluster(
     progress: Listener | bool | None = ...,
     *,
     graph: Mapping[str, Any] | None = ...,
+    metric: str | None = ...,
     store: str | PathLike[str],
     memory: str | float | None = ...,
     shards: int | None = ...,
@@ -86,6 +91,7 @@ def cluster(
     progress: Listener | bool | None = ...,
     *,
     graph: Mapping[str, Any] | None = ...,
+    metric: str | None = ...,
     store: str | PathLike[str] | None = ...,
     memory: str | float | None = ...,
     shards: int | None = ...,
@@ -106,13 +112,14 @@ def cluster(
     progress: Listener | bool | None = None,
     *,
     graph: Mapping[str, Any] | None = None,
+    metric: str | None = None,
     store: str | PathLike[str] | None = None,
     memory: str | float | None = None,
     shards: int | None = None,
     client: Any = None,
     wait: bool = True,
 ) -> Clustering | RunHandle:
-    """Compute the exact hierarchical agglomerative clustering of a weighted graph.
+    """Compute the exact hierarchical agglomerative clustering of a weighted graph, or of all pairs of vectors.
 
     By default the graph is clustered in memory. With `store=` it is clustered out of core: a graph many times larger
     than memory is read in pieces and processed through the disk, round by round. Completed rounds are kept, and
@@ -126,10 +133,12 @@ def cluster(
         The undirected edges: a scipy sparse matrix (symmetric, or one triangle; explicitly stored zeros are edges), a
         pandas or Dask DataFrame or pyarrow Table with columns `source`, `target`, `weight`, a tuple of those three
         arrays, or the path of a Parquet file or folder. An edge may be given once, or in both directions with the same
-        weight. If `graph` is given, vectors in any form that `knn_graph` accepts.
-    linkage : {"average", "complete", "single"}
+        weight. If `graph` is given, vectors in any form that `knn_graph` accepts. Vectors without `graph`, as an array
+        or the path of a `.npy` file, or in any form if `metric` is given, are clustered by all their pairs.
+    linkage : {"average", "complete", "single", "weighted", "ward"}
         How the distance between two clusters follows from the distances between their nodes: "average" uses the mean,
-        "complete" the largest, "single" the smallest.
+        "complete" the largest, "single" the smallest, "weighted" the mean of the distances of the two parts of a
+        cluster, whatever their sizes. "ward", for all pairs of vectors only, is the growth of the sum of squares.
     missing : {"ignore", "infinite"} or float, optional
         How to treat two nodes without an edge. "ignore": their distance is unknown, and linkage uses only the edges
         that exist. "infinite": they are infinitely far apart, and clusters merge only if every pair of their nodes has
@@ -157,6 +166,11 @@ def cluster(
         `eps_graph`, such as `dict(eps=0.5)`, or of `complete_graph`, as `dict(kind="complete")`. With `store=` the
         edges are kept in a folder next to it, named `store` plus `.graph`. If the call is stopped before they are
         complete, the same call continues.
+    metric : str, optional
+        For all pairs: how vectors are compared, as for `knn_graph`; "euclidean" by default. With "precomputed" the
+        first argument holds distances: a square matrix or scipy's condensed vector, as an array, a `.npy` file, a Zarr
+        or a Dask array. All pairs are held in memory: n (n - 1) / 2 numbers of 8 bytes. Ward linkage requires
+        "euclidean", or takes precomputed distances as euclidean.
     store : path or URL, optional
         A new folder for the run: its state after each round, its merges and its statistics. `edges` may then also be a
         Dask DataFrame or the path of a Parquet dataset or Zarr group larger than memory.
@@ -192,7 +206,13 @@ def cluster(
     ResourceError
         If memory, disk or workers do not suffice. The message states which setting would.
     """
-    settings = checked_settings(linkage, missing, weights, max_height, duplicates, finisher)
+    metric = pairs_metric(edges, graph, metric)
+    if metric is not None and graph is None:
+        refuse_options({"n_nodes": n_nodes, "shards": shards})
+        check_kind(metric_weights(metric), weights)
+    settings = checked_settings(
+        linkage, missing, weights, max_height, duplicates, finisher, metric="" if metric is None else metric
+    )
     for name, value in (("memory", memory), ("shards", shards)):
         if value is not None and store is None:
             raise InputError(f"{name}= is only for runs through the disk: give store= as well, or leave it out")
@@ -222,7 +242,9 @@ def _refuse_early(options: PlanOptions, edges: Any, settings: Settings, request:
     check_options(options)
     if isinstance(options, RunOptions):
         refuse_taken_store(Folder(options.store))
-    if request is None:
+    if settings.metric:
+        open_pairs(edges, settings)
+    elif request is None:
         known_nodes(edges, settings.weights)
 
 
@@ -230,6 +252,8 @@ def run_cluster(
     edges: Any, request: GraphRequest | None, settings: Settings, options: PlanOptions, report: Listener
 ) -> tuple[Clustering, list[str]]:
     """Run in memory or through a store, and return the result and the texts of warnings."""
+    if settings.metric:
+        return run_pairs(edges, settings, options, report), []
     resources = Resources(options.memory, options.client)
     if request is not None and isinstance(options, RunOptions):
         store = Folder(options.store)
@@ -249,6 +273,13 @@ def run_cluster(
         result, loops = Clustering(merges, settings), merges.loops
     dropped = f"dropped {loops:,} self loop{'s' * (loops != 1)}: a node has no distance to itself"
     return result, [dropped] if loops else []
+
+
+def run_pairs(given: Any, settings: Settings, options: PlanOptions, report: Listener) -> Clustering:
+    """Cluster all pairs in memory, or with a store for the result."""
+    if isinstance(options, RunOptions):
+        return StoredClustering(begin_pairs_run(given, settings, options, report), report, trusted=True)
+    return Clustering(cluster_pairs(given, settings, options, report), settings, given)
 
 
 def plan_run(

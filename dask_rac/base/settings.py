@@ -12,6 +12,9 @@ from dask_rac.base.errors import InputError
 from dask_rac.base.parameters import SETTINGS, Duplicates, Linkage, Missing, Weights
 from dask_rac.base.text import quoted
 
+PRECOMPUTED = "precomputed"
+"""The metric of distances that are given, not computed from vectors."""
+
 EDGE_COLUMNS = ("source", "target", "weight")
 MERGE_COLUMNS = ("left", "right", "height", "size", "round")
 
@@ -47,6 +50,8 @@ class Settings:
     """What to do with an edge given with different weights."""
     finisher: bool
     """Whether the finisher takes over once rounds merge few clusters."""
+    metric: str = ""
+    """For all pairs, how vectors are compared, or that distances are given; empty for the edges of a graph."""
 
     @property
     def sign(self) -> float:
@@ -62,24 +67,24 @@ def checked_settings(  # noqa: PLR0913 - a parameter per setting, and what the s
     duplicates: str = SETTINGS["duplicates"].default,
     finisher: bool = SETTINGS["finisher"].default,
     *,
-    all_pairs: bool = False,
+    metric: str = "",
 ) -> Settings:
-    """Check each parameter of the user, and return the settings; with `all_pairs`, those of a complete graph."""
+    """Check each parameter of the user, and return the settings; with a metric, those of all pairs."""
     if isinstance(linkage, str) and linkage in REFUSED_LINKAGES:
         raise InputError(f"linkage={linkage!r}: {REFUSED_LINKAGES[linkage]}")
     for name, value in (("linkage", linkage), ("weights", weights), ("duplicates", duplicates)):
         check_word(name, value, SETTINGS[name].words)
     sign = -1.0 if weights == "similarity" else 1.0
-    known = _of_all_pairs(linkage, missing, weights) if all_pairs else _of_edges(linkage, missing, weights)
+    known = _of_all_pairs(linkage, missing, weights, metric) if metric else _of_edges(linkage, missing, weights)
     if not isinstance(finisher, bool | np.bool):
         raise InputError(f"finisher={quoted(finisher)} is neither True nor False")
     height = math.inf * sign if max_height is None else checked_number("max_height", max_height)
     if height < 0 and max_height is not None:
         raise InputError(f"max_height={quoted(max_height)} is below 0, where nothing merges: weights are 0 or more")
-    return Settings(linkage, known, weights, height, duplicates, bool(finisher))  # type: ignore[arg-type]
+    return Settings(linkage, known, weights, height, duplicates, bool(finisher), metric)  # type: ignore[arg-type]
 
 
-def _of_all_pairs(linkage: str, missing: str | float | None, weights: str) -> Missing:
+def _of_all_pairs(linkage: str, missing: str | float | None, weights: str, metric: str) -> Missing:
     """Return `missing` where every pair has a weight; raise unless the linkage suits the kind of weights."""
     if missing is not None:
         raise InputError(
@@ -89,7 +94,12 @@ def _of_all_pairs(linkage: str, missing: str | float | None, weights: str) -> Mi
     if linkage == "ward" and weights != "distance":
         raise InputError(
             f"linkage='ward' adds up squares of distances, and weights={weights!r} are not distances: use 'average', "
-            "or weights='distance'"
+            "or metric='euclidean'"
+        )
+    if linkage == "ward" and metric not in ("euclidean", PRECOMPUTED):
+        raise InputError(
+            f"linkage='ward' is defined by euclidean distances, and metric={quoted(metric)} gives others: use "
+            "metric='euclidean'; for cosines, divide each vector by its length first"
         )
     return "ignore"
 

@@ -243,6 +243,8 @@ class Engine(Protocol):
     """Unique among engines. It is written to a header or a state where the linkage alone does not imply the engine."""
     linkages: frozenset[str]
     """The linkages for which it is chosen."""
+    all_pairs: bool
+    """Whether it clusters all pairs of vectors or of a matrix, rather than the edges of a graph."""
 
     def sizes(self, given: Expected, settings: Settings, shards: int | None, budget: Budget) -> Sizes:
         """Project shards, memory and disk from sizes alone; raise ResourceError, with the remedy, if it cannot fit."""

@@ -12,9 +12,22 @@ import scipy.sparse as sp
 from dask_rac.base.settings import checked_settings
 from dask_rac.engines.contract import Limits
 from dask_rac.engines.in_memory import run
+from dask_rac.engines.matrix.given import open_pairs
 from dask_rac.engines.rows.load import load_graph
 from dask_rac.tasks.machine import memory_limit
 from dask_rac.tasks.team import Team
+
+
+@cache
+def compile_pair_kernels() -> float:
+    """Compile the kernels of the matrix engine, or load them from the cache; return the seconds it took."""
+    started = perf_counter()
+    points = np.arange(6.0).reshape(3, 2)
+    with Team(1) as team:
+        for linkage in ("average", "single"):
+            settings = checked_settings(linkage, None, "distance", metric="euclidean")
+            run(open_pairs(points, settings), settings, team, lambda _: None, Limits())
+    return perf_counter() - started
 
 
 @cache

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from hashlib import sha256
 from typing import Any
 
 from fsspec.spec import AbstractFileSystem
@@ -10,6 +12,7 @@ from dask_rac.base.errors import InputError
 from dask_rac.base.names import INCOMPLETE, PARQUET_ENDINGS
 from dask_rac.files.patience import asked
 from dask_rac.files.reading import readable
+from dask_rac.files.stamps import stamp
 from dask_rac.files.urls import NO_BUCKET, locate
 
 FILE_ENDINGS = (*PARQUET_ENDINGS, ".npy")
@@ -36,6 +39,13 @@ def list_files(name: str, remedy: str, complete: bool = True) -> tuple[str, dict
             f"{name} is not complete: it is being written, or was left by a run that was killed; in that case delete it"
         )
     return root, infos
+
+
+def files_fingerprint(name: str) -> str:
+    """Return a digest that identifies the files at a path, by their names, sizes and times."""
+    root, infos = list_files(name, "restore it, or start a new run")
+    facts = sorted((path.removeprefix(root), int(info["size"] or 0), stamp(info)) for path, info in infos.items())
+    return sha256(json.dumps(facts).encode()).hexdigest()
 
 
 def find_files(filesystem: Any, root: str) -> dict[str, Any]:

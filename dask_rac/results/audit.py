@@ -152,7 +152,7 @@ class Audit:
         self._merges, self._settings, self._limits = merges, settings, limits or AuditLimits()
         self._rule = _audit_rule(settings)
         self._faults = np.zeros(len(merges.left), np.uint8)
-        self._n_nodes = n_nodes
+        self.n_nodes = n_nodes
         live = self._live()
         kernels.check_merges(merges, rule_of(settings), live, self._faults)
         self._size: Ids | None = live.size  # after the last merges; kept until the leaves are placed
@@ -224,7 +224,7 @@ class Audit:
         merge = np.empty(len(source), leaves.position.dtype)
         loops, unjoined, bad = kernels.find_merges(source, target, leaves, end, merge)
         if bad >= 0:
-            raise InputError(f"edge {source[bad]}-{target[bad]} is not between two of the {self._n_nodes} nodes")
+            raise InputError(f"edge {source[bad]}-{target[bad]} is not between two of the {self.n_nodes} nodes")
         # Finding the merges takes most of the time and adding little, so threads seldom wait for each other here.
         with self._lock:
             kernels.tally_edges(merge, weight, self._rule, self._width, self._tally)
@@ -240,9 +240,9 @@ class Audit:
 
     def _place_leaves(self) -> kernels.Leaves:
         """Order the leaves by the merges that join two clusters."""
-        ids = cluster_id_dtype(self._n_nodes)
-        blocks = max(1, -(-self._n_nodes // kernels.BLOCK))
-        position, gap = np.empty(self._n_nodes, ids), _aligned(blocks * kernels.BLOCK, ids)
+        ids = cluster_id_dtype(self.n_nodes)
+        blocks = max(1, -(-self.n_nodes // kernels.BLOCK))
+        position, gap = np.empty(self.n_nodes, ids), _aligned(blocks * kernels.BLOCK, ids)
         kernels.place_leaves(self._merges, self._faults, self._size, position, gap)
         self._size = None
         gap = gap.reshape(blocks, kernels.BLOCK)
@@ -251,7 +251,7 @@ class Audit:
 
     def _live(self) -> kernels.Live:
         """Return clusters of one node each."""
-        n = self._n_nodes
+        n = self.n_nodes
         return kernels.Live(np.ones(n, cluster_id_dtype(n)), np.full(n, -np.inf), np.zeros(n))
 
     def _wrong_merge(self, merge: int, expected: float, fault: int) -> WrongMerge:

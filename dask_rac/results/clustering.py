@@ -26,8 +26,10 @@ from dask_rac.files.labels import check_labels, write_labels
 from dask_rac.files.output import refuse_taken
 from dask_rac.kernels.tree.newick import post_order
 from dask_rac.results.audit import Audit, AuditReport
+from dask_rac.results.pairs_audit import audit_pairs
 from dask_rac.results.views import Views
 from dask_rac.show.cards import card, round_bars
+from dask_rac.tasks.machine import new_team
 from dask_rac.tasks.team import Team
 from dask_rac.tree.dendrogram import Dendrogram
 
@@ -53,7 +55,8 @@ class Clustering(Views):
         The tree of each node, int64, numbered 0, 1, 2, ... in the order of their smallest nodes.
     """
 
-    def __init__(self, found: MergeList, settings: Settings) -> None:
+    def __init__(self, found: MergeList, settings: Settings, given: Any = None) -> None:
+        self._given = given  # vectors or distances, if the pairs of a graph are all pairs
         self.n_nodes = found.nodes
         self._loops = found.loops
         self._merge_rounds = found.round
@@ -152,7 +155,8 @@ class Clustering(Views):
         Parameters
         ----------
         edges
-            The edges that were passed to `dask_rac.cluster`. A run with a store knows where its edges are.
+            The edges that were passed to `dask_rac.cluster`. A run with a store knows where its edges are. For all
+            pairs, the vectors or distances; by default those that were passed to `cluster`.
 
         Returns
         -------
@@ -164,9 +168,13 @@ class Clustering(Views):
         AuditError
             If a height does not follow from the edges.
         """
+        audit = Audit(self.n_nodes, self._tree.merges, self._settings)
+        if self._settings.metric:
+            with new_team() as team:
+                audit_pairs(audit, self._given if edges is None else edges, self._settings, team, lambda _: None)
+            return checked_report(audit)
         if edges is None:
             raise InputError("verify() needs the edges again: call verify(edges) with those given to cluster()")
-        audit = Audit(self.n_nodes, self._tree.merges, self._settings)
         with Team(1) as team:
             audit_graph(audit, load_graph(edges, self.n_nodes, self._settings, team, 2**62))
         return checked_report(audit)
@@ -275,8 +283,8 @@ class Clustering(Views):
             "trees": f"{self.n_trees:,}",
             "linkage": settings.linkage,
             "weights": settings.weights,
-            "missing": str(settings.missing),
         }
+        facts |= {"metric": settings.metric} if settings.metric else {"missing": str(settings.missing)}
         if np.isfinite(settings.max_height):
             facts["max_height"] = str(settings.max_height)
         if (heights := self._height_range()) is not None:

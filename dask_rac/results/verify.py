@@ -25,9 +25,11 @@ from dask_rac.engines.rows.receipts import new_job
 from dask_rac.files.folder import Folder
 from dask_rac.files.full import disk_full_text, is_disk_full
 from dask_rac.files.links import refuse_links
+from dask_rac.files.listing import files_fingerprint
 from dask_rac.results.audit import TALLY_BYTES, Audit, AuditCosts, AuditReport
 from dask_rac.results.audit_tasks import AuditJob, Tallied, add_piece, audit_bytes, stored_tally, tally_part
 from dask_rac.results.clustering import audit_graph, checked_report
+from dask_rac.results.pairs_audit import audit_pairs
 from dask_rac.store.header import check_source, check_trusted
 from dask_rac.store.journal import Journal
 from dask_rac.store.manifest import Facts
@@ -60,12 +62,28 @@ class Verification:
 
     def run(self, edges: Any) -> AuditReport:
         """Audit the merges against the edges, by default those of the run; each is read once."""
+        if self.journal.header.settings.metric:
+            return self._run_pairs(edges)
         if edges is None or isinstance(edges, str | PathLike):
             repeats = self._facts.repeats > 0 or edges is not None
             return checked_report(self._audit_source(self._source(edges), repeats))
         audit = self._audit()
         with new_team() as team:
             audit_graph(audit, load_graph(edges, self._facts.nodes, self.journal.header.settings, team, memory_limit()))
+        return checked_report(audit)
+
+    def _run_pairs(self, given: Any) -> AuditReport:
+        """Audit the merges against all pairs, by default those of the run, in the threads of this process."""
+        header, audit = self.journal.header, self._audit()
+        if given is None:
+            if header.source is None:
+                raise InputError("the vectors or distances of this run were not on disk: give them to verify()")
+            if not self.trusted:
+                check_trusted(self._folder, header.source, ", or give the vectors or distances to verify()")
+            check_source(header, header.source, files_fingerprint(header.source))
+            given = header.source
+        with new_team() as team:
+            audit_pairs(audit, given, header.settings, team, self.report)
         return checked_report(audit)
 
     def _audit(self) -> Audit:
@@ -83,7 +101,7 @@ class Verification:
         if not self.trusted:
             check_trusted(self._folder, header.source, ", or give the edges with verify(edges)")
         source = open_edges(header.source)
-        check_source(header, source)
+        check_source(header, source.name, source.fingerprint)
         return source
 
     def _audit_source(self, source: EdgeSource, repeats: bool) -> Audit:

@@ -7,7 +7,7 @@ import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from os import PathLike
+from os import PathLike, fspath
 from typing import Any
 
 from dask_rac.base.checks import check_kind
@@ -19,13 +19,17 @@ from dask_rac.edges.checks import check_missing
 from dask_rac.edges.conflicts import ConflictError, find_conflict
 from dask_rac.edges.given import is_dask_frame, require_columns
 from dask_rac.edges.source import EdgeSource, open_edges
+from dask_rac.engines.matrix.given import open_pairs
+from dask_rac.engines.matrix.in_memory import refuse_large
 from dask_rac.engines.rows.load import Graph, load_graph
-from dask_rac.engines.warmup import compile_kernels
+from dask_rac.engines.warmup import compile_kernels, compile_pair_kernels
 from dask_rac.files.flushing import make_folders
 from dask_rac.files.folder import Folder
 from dask_rac.files.full import disk_full_text, is_disk_full
+from dask_rac.files.listing import files_fingerprint
 from dask_rac.files.tables import write_frame
 from dask_rac.files.urls import full_name
+from dask_rac.runs.in_memory import shippable_pairs
 from dask_rac.runs.loop import StoredRun
 from dask_rac.runs.options import RunOptions, check_options
 from dask_rac.store.advice import not_writable_text, refuse_taken_store, resumable, taken_text
@@ -67,6 +71,31 @@ def begin_run(edges: Any, settings: Settings, options: RunOptions, report: Liste
         run = StoredRun(store, header, scheduler, budget, report, options.limits, exclusive=held)
         with resumable(store):
             run_to_end(run, _spool(given, store, scheduler, run) if is_dask_frame(given) else given)
+    report(Event("done", run.facts.nodes, run.journal.merged))
+    return run.journal
+
+
+def begin_pairs_run(given: Any, settings: Settings, options: RunOptions, report: Listener) -> Journal:
+    """Begin a run on all pairs in a new store, and bring it to its end."""
+    check_options(options)
+    store, scheduler = Folder(options.store), choose_scheduler(options.client)
+    budget = scheduler.budget(options.memory)
+    pairs = open_pairs(given, settings)
+    refuse_large(pairs.nodes, budget.process)
+    with new_team() as team:
+        pairs.check(team, report)
+    report(Event("compile"))
+    compile_pair_kernels()
+    on_disk = isinstance(given, str | PathLike)
+    name, mark = (full_name(fspath(given)), files_fingerprint(fspath(given))) if on_disk else (None, "")
+    with _new_store(store) as undo, store.locked() as held:
+        scheduler.check(store, None)
+        header = Header(settings, name, mark, "float64", None, None, versions(), "matrix")
+        _begin_store(store, header)
+        undo.append(HEADER)
+        run = StoredRun(store, header, scheduler, budget, report, options.limits, exclusive=held)
+        with resumable(store):
+            run.go(shippable_pairs(given))
     report(Event("done", run.facts.nodes, run.journal.merged))
     return run.journal
 

@@ -24,9 +24,11 @@ from dask_rac.edges.given import is_dask_frame, require_columns
 from dask_rac.edges.source import is_table, open_edges
 from dask_rac.engines.contract import Limits, MergeList
 from dask_rac.engines.in_memory import run
+from dask_rac.engines.matrix.given import open_pairs
+from dask_rac.engines.matrix.in_memory import refuse_large
 from dask_rac.engines.rows.load import load_graph
 from dask_rac.engines.rows.needs import EntrySizes, rest_bytes
-from dask_rac.engines.warmup import compile_kernels
+from dask_rac.engines.warmup import compile_kernels, compile_pair_kernels
 from dask_rac.kernels.arrays import Merges
 from dask_rac.runs.options import PlanOptions
 from dask_rac.tasks import messages
@@ -71,8 +73,47 @@ def cluster_edges(edges: Any, settings: Settings, options: PlanOptions, report: 
     return _compute(place, shipped, task, report)
 
 
-def find_merges(edges: Any, task: Task, team: Team, memory: int, report: Listener) -> MergeList:
-    """Cluster edges in the memory of this process, which may use `memory` bytes."""
+def cluster_pairs(given: Any, settings: Settings, options: PlanOptions, report: Listener) -> MergeList:
+    """Cluster all pairs of vectors, or of a matrix, in the memory of this process or of a worker."""
+    place, task = choose_scheduler(options.client), Task(None, settings, options.limits)
+    if isinstance(place, Threads):
+        with new_team() as team:
+            return find_merges(given, task, team, memory_limit(), report)
+    place.ready()
+    return _compute(place, shippable_pairs(given), task, report)
+
+
+def shippable_pairs(given: Any) -> Any:
+    """Return vectors or distances in a form for a worker: a path, or data in memory here."""
+    if isinstance(given, str | PathLike):
+        return absolute(given)
+    return given.compute() if is_lazy(given) else given
+
+
+def absolute(path: str | PathLike[str]) -> str:
+    """Return a path that means the same in other processes."""
+    name = fspath(path)
+    return name if "://" in name or not name else os.path.abspath(name)
+
+
+def find_merges(given: Any, task: Task, team: Team, memory: int, report: Listener) -> MergeList:
+    """Cluster edges or all pairs in the memory of this process, which may use `memory` bytes."""
+    return (_merge_pairs if task.settings.metric else _merge_edges)(given, task, team, memory, report)
+
+
+def _merge_pairs(given: Any, task: Task, team: Team, memory: int, report: Listener) -> MergeList:
+    """Cluster all pairs."""
+    pairs = open_pairs(given, task.settings)
+    refuse_large(pairs.nodes, int(SHARE * memory))
+    report(Event("compile", pairs.nodes))
+    compile_pair_kernels()
+    found = run(pairs, task.settings, team, report, task.limits)
+    report(Event("done", pairs.nodes, len(found.round)))
+    return found
+
+
+def _merge_edges(edges: Any, task: Task, team: Team, memory: int, report: Listener) -> MergeList:
+    """Cluster edges."""
     settings = task.settings
     report(Event("compile"))
     compile_kernels("int32")
@@ -97,8 +138,10 @@ def cluster_in_memory(edges: Any, task: Task) -> MergeList | InputError | Resour
     assert worker is not None
     limit = int(worker.memory_manager.memory_limit or memory_limit())
     try:
-        check_room(edges, task.n_nodes, task.settings, limit)
-        given = pd.concat(edges, ignore_index=True) if isinstance(edges, list) else edges
+        if not task.settings.metric:
+            check_room(edges, task.n_nodes, task.settings, limit)
+        joined = isinstance(edges, list) and not task.settings.metric  # the partitions of a Dask DataFrame
+        given = pd.concat(edges, ignore_index=True) if joined else edges
         with Team(worker.state.nthreads) as team, messages.sending(task.token) as report:
             return find_merges(given, task, team, limit, report)
     except (InputError, ResourceError) as error:
@@ -142,8 +185,7 @@ def _known(edges: Any) -> bool:
 def _shippable(edges: Any) -> Any:
     """Return edges in a form for a worker: a path, partitions to compute there, or data in memory here."""
     if isinstance(edges, str | PathLike):
-        name = fspath(edges)
-        return name if "://" in name or not name else os.path.abspath(name)
+        return absolute(edges)
     if is_dask_frame(edges):
         require_columns(edges.columns)
         return lazy_list(edges[list(EDGE_COLUMNS)].to_delayed())

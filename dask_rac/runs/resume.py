@@ -9,9 +9,10 @@ from dask_rac.base.errors import InputError, StoreError
 from dask_rac.base.events import Event, Listener
 from dask_rac.base.names import STORE_NAMES, manifest_name
 from dask_rac.edges.source import EdgeSource, open_edges
-from dask_rac.engines.warmup import compile_kernels
+from dask_rac.engines.warmup import compile_kernels, compile_pair_kernels
 from dask_rac.files.folder import Folder
 from dask_rac.files.links import refuse_links
+from dask_rac.files.listing import files_fingerprint
 from dask_rac.files.urls import explained
 from dask_rac.runs.begin import run_to_end
 from dask_rac.runs.loop import StoredRun
@@ -55,6 +56,9 @@ def _continue(run: StoredRun, trust_source: bool) -> None:
     store, header = run.store, run.header
     with explained(store.url):
         run.adopt(newest_sound(store, edges=header.source is not None))
+    if header.settings.metric:
+        _begin_again(run, trust_source)
+        return
     source = None
     if header.source is not None and (not run.chain or run.chain[-1].state is not None):
         source = _input_again(run, trust_source)
@@ -71,6 +75,27 @@ def _continue(run: StoredRun, trust_source: bool) -> None:
     run_to_end(run, source)
 
 
+def _begin_again(run: StoredRun, trust_source: bool) -> None:
+    """Run on all pairs again, from their start: such a run is one step."""
+    store, header = run.store, run.header
+    if run.chain:
+        return
+    if header.source is None:
+        raise StoreError(
+            f"{store.url} was stopped before its merges were written, and its vectors or distances were not on disk: "
+            "start a new run in another folder"
+        )
+    if not trust_source:
+        check_trusted(store, header.source)
+    check_source(header, header.source, files_fingerprint(header.source))
+    run.report(Event("compile"))
+    compile_pair_kernels()
+    with explained(store.url):
+        run.scheduler.check(store, None)
+        run.clean_attempt()
+    run.go(header.source)
+
+
 def _input_again(run: StoredRun, trust_source: bool) -> EdgeSource | None:
     """Open the edges of a resumed run, which must be unchanged, but may be gone once they have been read."""
     header, needed = run.header, not run.chain
@@ -85,5 +110,5 @@ def _input_again(run: StoredRun, trust_source: bool) -> EdgeSource | None:
         if needed:
             raise
         return None
-    check_source(header, source)
+    check_source(header, source.name, source.fingerprint)
     return source

@@ -14,7 +14,6 @@ from dask_rac.base.names import HEADER
 from dask_rac.base.records import decoded, parse_json
 from dask_rac.base.settings import Settings, checked_settings
 from dask_rac.base.text import quoted
-from dask_rac.edges.source import EdgeSource
 from dask_rac.files.folder import Folder
 from dask_rac.files.urls import servers
 
@@ -43,7 +42,11 @@ class Header:
     def fields(self) -> dict[str, Any]:
         """What is written."""
         fields = asdict(self)
-        return fields if self.engine else {name: value for name, value in fields.items() if name != "engine"}
+        if not self.engine:
+            del fields["engine"]
+        if not self.settings.metric:
+            del fields["settings"]["metric"]
+        return fields
 
 
 def write_header(folder: Folder, header: Header) -> bool:
@@ -88,6 +91,8 @@ def _decode(fields: dict[str, Any]) -> Header:
     settings = decoded(Settings, fields["settings"])
     # What is not given is written as an infinite height, which users cannot give for similarities.
     given = vars(settings) | {"max_height": None if math.isinf(settings.max_height) else settings.max_height}
+    if settings.metric:
+        given["missing"] = None  # no pair is missing, and none can be given
     if checked_settings(**given) != settings:
         raise ValueError("the settings are not those of a run")
     header = decoded(Header, fields | {"settings": settings})
@@ -117,12 +122,13 @@ def check_trusted(store: Folder, source: str, otherwise: str = "") -> None:
         )
 
 
-def check_source(header: Header, source: EdgeSource) -> None:
-    """Raise unless edges are what they were when the run began."""
-    if source.fingerprint != header.fingerprint:
+def check_source(header: Header, name: str, fingerprint: str) -> None:
+    """Raise unless the input is what it was when the run began."""
+    if fingerprint != header.fingerprint:
+        what = "vectors or distances" if header.settings.metric else "edges"
         raise InputError(
-            f"{source.name} has changed since the run began (names, sizes or times of its files): start a new run in "
-            "another folder, or restore the original edges"
+            f"{name} has changed since the run began (names, sizes or times of its files): start a new run in "
+            f"another folder, or restore the original {what}"
         )
 
 

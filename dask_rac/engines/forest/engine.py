@@ -25,6 +25,7 @@ class ForestEngine:
 
     name = "forest"
     linkages = frozenset({"single"})
+    all_pairs = False
 
     def sizes(self, given: Expected, settings: Settings, shards: int | None, budget: Budget) -> Sizes:
         """Project shards, memory and disk."""

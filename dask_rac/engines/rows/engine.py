@@ -24,6 +24,7 @@ class RowsEngine:
 
     name = "rows"
     linkages = frozenset({"average", "complete"})
+    all_pairs = False
 
     def sizes(self, given: Expected, settings: Settings, shards: int | None, budget: Budget) -> Sizes:
         """Project shards, memory and disk."""

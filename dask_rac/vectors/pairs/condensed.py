@@ -27,6 +27,7 @@ class CondensedPairs:
     """All pairs of a condensed vector."""
 
     weights = "distance"
+    squares = False
 
     def __init__(self, numbers: Numbers) -> None:
         self.nodes, self.name = points_of(numbers.shape[0]), numbers.name

@@ -31,6 +31,10 @@ class AllPairs(Protocol):
     def weights(self) -> str:
         """What the weights are: "distance", or "similarity", which the triangle holds negated."""
 
+    @property
+    def squares(self) -> bool:
+        """Whether the triangle holds squared distances: where they are computed, no root is taken for ward linkage."""
+
     def check(self, team: Team, report: Listener) -> None:
         """Raise if the input cannot be used, as far as can be known without room for the triangle."""
 

@@ -19,12 +19,17 @@ from dask_rac.vectors.sources.memory import open_array
 from dask_rac.vectors.sources.opening import is_dask_array, open_vectors, whole_rows
 
 
-def open_vector_pairs(vectors: Any, metric: Any, columns: Sequence[str] | None = None) -> AllPairs:
-    """Open all pairs of vectors in any form; a Dask array is computed into memory."""
+def open_vector_pairs(
+    vectors: Any, metric: Any, columns: Sequence[str] | None = None, squares: bool = False
+) -> AllPairs:
+    """Open all pairs of vectors in any form; a Dask array is computed into memory.
+
+    With `squares` the triangle holds the squares of euclidean distances.
+    """
     wanted = checked_metric(metric)
     if is_dask_array(vectors):
-        return VectorPairs(open_array(np.asarray(whole_rows(vectors).compute())), wanted)
-    return VectorPairs(open_vectors(vectors, columns), wanted)
+        return VectorPairs(open_array(np.asarray(whole_rows(vectors).compute())), wanted, squares)
+    return VectorPairs(open_vectors(vectors, columns), wanted, squares)
 
 
 def open_distances(distances: Any) -> AllPairs:

@@ -28,6 +28,7 @@ class SquarePairs:
     """All pairs of a square matrix; where it is asymmetric by rounding, what is right of the diagonal counts."""
 
     weights = "distance"
+    squares = False
 
     def __init__(self, numbers: Numbers) -> None:
         self.nodes, self.name = numbers.shape[0], numbers.name

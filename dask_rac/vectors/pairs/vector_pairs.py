@@ -15,7 +15,7 @@ from dask_rac.kernels.vectors.triangle import weigh_dense_rows, weigh_sparse_row
 from dask_rac.tasks.team import Team
 from dask_rac.vectors.compare.check import PIECE, check_span, combined, view_of
 from dask_rac.vectors.compare.limits import CompareLimits
-from dask_rac.vectors.compare.metrics import Metric, refuse_sparse
+from dask_rac.vectors.compare.metrics import METRICS, Metric, refuse_sparse
 from dask_rac.vectors.compare.search import as_points, squares
 from dask_rac.vectors.pairs.triangle import fill_rows
 from dask_rac.vectors.sources.opening import VectorSource
@@ -38,11 +38,12 @@ class _Sparse(NamedTuple):
 class VectorPairs:
     """All pairs of vectors, which are held in memory; threads compute rows of the triangle."""
 
-    def __init__(self, source: VectorSource, metric: Metric) -> None:
+    def __init__(self, source: VectorSource, metric: Metric, squares: bool = False) -> None:
         if source.sparse:
             refuse_sparse(metric, source.name)
         self.nodes, self.name, self.weights = source.rows, source.name, metric.weights
-        self._source, self._metric = source, metric
+        self.squares = squares
+        self._source, self._metric = source, METRICS["sqeuclidean"] if squares else metric
 
     def check(self, team: Team, report: Listener) -> None:
         """Raise if vectors cannot be compared, as for graphs."""

@@ -1,0 +1,146 @@
+"""All pairs in memory: rounds of reciprocal pairs on one triangle, or a spanning tree for single linkage."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import combinations_with_replacement
+from time import perf_counter
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dask_rac.base.errors import ResourceError
+from dask_rac.base.events import Event, Listener, RoundRecord
+from dask_rac.base.settings import Settings
+from dask_rac.base.spans import Span, even_spans
+from dask_rac.base.text import size_text
+from dask_rac.engines.contract import MergeList
+from dask_rac.engines.forest.state import ForestEdges, tree_order
+from dask_rac.engines.matrix.round import first_nearest, matrix_round
+from dask_rac.engines.matrix.state import Matrix, first_matrix
+from dask_rac.kernels.arrays import Merges, empty_merges, part
+from dask_rac.kernels.matrix.rounds import merge_alone
+from dask_rac.kernels.matrix.spanning import span_groups, unite_spans
+from dask_rac.tasks.team import Team
+from dask_rac.vectors.pairs.contract import AllPairs
+from dask_rac.vectors.pairs.triangle import fill_triangle, triangle_bytes, triangle_entries
+
+ALONE = 1024  # clusters for which one thread does all rounds that are left
+NODE_BYTES = 400  # per node, beside the triangle: clusters, pairs, and the bests of each part of a pass
+
+
+def merge_pairs(pairs: AllPairs, settings: Settings, team: Team, report: Listener) -> MergeList:
+    """Cluster all pairs of some nodes."""
+    return merge_triangle(fill_triangle(pairs, team, report), pairs, settings, team, report)
+
+
+def merge_triangle(
+    triangle: NDArray[np.float64], pairs: AllPairs, settings: Settings, team: Team, report: Listener
+) -> MergeList:
+    """Cluster all pairs whose triangle is given, which is used up."""
+    report(Event("rounds", pairs.nodes))
+    if settings.linkage == "single":
+        return _span(triangle, pairs.nodes, settings, team)
+    if settings.linkage == "ward" and not pairs.squares:
+        team.run(lambda span: np.square(triangle[slice(*span)], out=triangle[slice(*span)]), _spans(triangle, team))
+    found = _merge(first_matrix(triangle, pairs.nodes, settings), settings, team, report)
+    if settings.linkage == "ward":
+        np.sqrt(np.maximum(found.merges.height, 0.0), out=found.merges.height)
+    return found
+
+
+def refuse_large(nodes: int, memory: int) -> None:
+    """Raise if the triangle of so many nodes does not fit in `memory` bytes."""
+    needed = pairs_bytes(nodes)
+    if needed > memory:
+        raise ResourceError(
+            f"all pairs of {nodes:,} nodes need {size_text(needed)} of memory, and {size_text(memory)} may be used, "
+            f"enough for {_most_nodes(memory):,} nodes: use a graph of near pairs instead, of the nearest neighbours "
+            "with graph=dict(k=15), or within a radius with graph=dict(eps=...), as knn_graph and eps_graph build them"
+        )
+
+
+def pairs_bytes(nodes: int) -> int:
+    """Return the memory that all pairs of so many nodes need."""
+    return triangle_bytes(nodes) + NODE_BYTES * nodes
+
+
+def _most_nodes(memory: int) -> int:
+    """Return the largest number of nodes, in round figures, whose pairs fit in memory."""
+    nodes = int((memory / 4) ** 0.5)
+    while pairs_bytes(nodes) > memory:
+        nodes = int(0.99 * nodes)
+    return nodes if nodes < 100 else nodes // 100 * 100
+
+
+def _spans(triangle: NDArray[np.float64], team: Team) -> list[Span]:
+    """Cut a triangle for the threads of a team, regardless of rows."""
+    return even_spans(len(triangle), 4 * team.threads)
+
+
+def _ceiling(settings: Settings) -> float:
+    """Return the largest W of a merge, in the units of the triangle."""
+    height = settings.sign * settings.max_height
+    return height * abs(height) if settings.linkage == "ward" else height
+
+
+def _merge(matrix: Matrix, settings: Settings, team: Team, report: Listener) -> MergeList:
+    """Run rounds until no pair is left."""
+    nodes, ceiling = matrix.slots, _ceiling(settings)
+    merges, when = empty_merges(nodes, np.dtype(np.int64)), np.empty(nodes, np.int32)
+    started, merged = perf_counter(), 0
+    first_nearest(matrix, team)
+    nearest_seconds = perf_counter() - started
+    records: list[RoundRecord] = []
+    while matrix.slots > ALONE:
+        record = matrix_round(matrix, ceiling, team, part(merges, merged, None))
+        if record is None:
+            break
+        record = replace(record, round=len(records) + 1, nearest_seconds=nearest_seconds if not records else 0.0)
+        records.append(record)
+        when[merged : merged + record.merges] = record.round
+        merged += record.merges
+        report(Event("round", nodes, merged, record))
+    else:
+        rest = _merge_alone(matrix, ceiling, part(merges, merged, None), len(records))
+        for record in rest:
+            when[merged : merged + record.merges] = record.round
+            merged += record.merges
+            report(Event("round", nodes, merged, record))
+        records += rest
+    return MergeList(nodes, part(merges, None, merged), when[:merged], records)
+
+
+def _merge_alone(matrix: Matrix, ceiling: float, merges: Merges, before: int) -> list[RoundRecord]:
+    """Run all rounds that are left in one thread; their time is shared out by the pairs that each went through."""
+    started = perf_counter()
+    lines = np.empty((matrix.slots, 3), np.int64)
+    _, rounds = merge_alone(matrix.state, ceiling, merges, lines)
+    seconds = perf_counter() - started
+    counts = lines[:rounds].tolist()
+    entries = [triangle_entries(clusters) for clusters, _, _ in counts]
+    each = seconds / max(1, sum(entries))
+    return [
+        RoundRecord(clusters, edges, pairs, updates, fold_seconds=edges * each, round=before + number)
+        for number, ((clusters, pairs, updates), edges) in enumerate(zip(counts, entries, strict=True), 1)
+    ]
+
+
+def _span(triangle: NDArray[np.float64], nodes: int, settings: Settings, team: Team) -> MergeList:
+    """Run single linkage: the spanning trees of parts, then their edges from the lightest to the heaviest."""
+    started = perf_counter()
+    borders = even_spans(nodes, 1 if team.threads == 1 or nodes < ALONE else 1 + int((2 * team.threads) ** 0.5))
+    jobs = [(*low, *high) for low, high in combinations_with_replacement(borders, 2)]
+
+    def span(job: tuple[int, ...]) -> ForestEdges:
+        room = job[1] - job[0] + job[3] - job[2]
+        tree = ForestEdges(np.empty(room, np.int64), np.empty(room, np.int64), np.empty(room))
+        return part(tree, None, span_groups(triangle, nodes, job, tree))
+
+    trees = team.run(span, sorted(jobs, key=lambda job: job[0] == job[2]))
+    tree = ForestEdges._make(np.concatenate(columns) for columns in zip(*trees, strict=True))
+    merges = empty_merges(nodes, np.dtype(np.int64))
+    count = unite_spans(tree_order(tree), tree, _ceiling(settings), merges)
+    seconds = perf_counter() - started
+    record = RoundRecord(nodes, triangle_entries(nodes), count, finish_seconds=seconds, finisher=True, round=1)
+    return MergeList(nodes, part(merges, None, count), np.ones(count, np.int32), [record] if count else [])

@@ -1,0 +1,110 @@
+"""All rounds that are left, in one thread: where clusters are few, handing work to threads costs more than the work."""
+
+import numpy as np
+
+from dask_rac.kernels.jit import kernel
+from dask_rac.kernels.matrix.arrays import Best, Groups, Match, State, Triangle
+from dask_rac.kernels.matrix.fold import fold_ending, fold_rows
+from dask_rac.kernels.matrix.match import end_pairs, live_slots, match, unite
+from dask_rac.kernels.matrix.search import renew_rows, search_rows, take_scans, take_searches
+
+DENSE_SHARE = 8  # with more than one in so many clusters to search for, all of them are scanned
+SHRINK_SHARE = 0.8  # of the slots that live: with fewer, rows are closed up
+
+
+@kernel
+def new_best(slots):
+    """Return bests that are not found yet."""
+    return Best(np.full(slots, np.inf), np.full(slots, -1), np.full(slots, -1))
+
+
+@kernel
+def part_of(found, slots):
+    """Return the same match with room for fewer slots."""
+    return Match(found.lower[:slots], found.upper[:slots], found.partner[:slots], found.search[:slots], found.after)
+
+
+@kernel
+def kept_groups(groups, live):
+    """Return the groups of live slots."""
+    ids, size, within, inner, nearest, height, head, tail = groups
+    return Groups(ids[live], size[live], within[live], inner[live], nearest[live], height[live], head[live], tail[live])
+
+
+@kernel
+def search_alone(code, triangle, groups, found, searches):
+    """Find the nearest of the slots in `found.search`; return which others are disturbed."""
+    slots = len(groups.ids)
+    where, disturbed = np.full(slots, -1), np.zeros(slots, np.bool_)
+    for at in range(searches):
+        where[found.search[at]] = at
+    best = new_best(searches)
+    search_rows(State(code, triangle, groups, found), searches, where, best, disturbed, (0, slots))
+    take_searches(groups, found, searches, best)
+    return disturbed
+
+
+@kernel
+def search_again(code, triangle, groups, found, disturbed) -> None:
+    """Find the nearest of the slots that are marked."""
+    searches = 0
+    for s in range(len(disturbed)):
+        if disturbed[s]:
+            found.search[searches] = s
+            searches += 1
+    if searches:
+        found.partner[:] = -1
+        search_alone(code, triangle, groups, found, searches)
+
+
+@kernel
+def merge_alone(state, ceiling, merges, rounds):
+    """Merge until no pair is left below the ceiling; return the numbers of merges and rounds.
+
+    `rounds` gets a line for each round: clusters before it, merges, and clusters whose nearest had to be found again.
+    """
+    code, triangle, groups, found = state
+    done = count = live = 0
+    for s in range(len(groups.ids)):
+        live += triangle.start[s] >= 0
+    while True:
+        slots = len(groups.ids)
+        found = part_of(found, slots)
+        pairs, searches = match(triangle, groups, found, ceiling)
+        if not pairs:
+            return done, count
+        rounds[count, 0], rounds[count, 1], rounds[count, 2] = live, pairs, searches - pairs
+        count += 1
+        unite(
+            code,
+            triangle,
+            groups,
+            found,
+            pairs,
+            (merges[0][done:], merges[1][done:], merges[2][done:], merges[3][done:]),
+        )
+        done += pairs
+        live -= pairs
+        rows = live_slots(triangle, found)
+        fold_ending(code, triangle, found, pairs, (0, pairs))
+        if searches * DENSE_SHARE > live:
+            shrinks = live < SHRINK_SHARE * slots
+            old = groups
+            groups = kept_groups(groups, rows) if shrinks else groups
+            best = new_best(len(groups.ids))
+            renew_rows(State(code, triangle, old, found), rows, pairs, groups, best, (0, len(rows)))
+            triangle = Triangle(triangle.entry, triangle.start[rows]) if shrinks else triangle
+            if not shrinks:
+                end_pairs(triangle, groups, found, pairs)
+            found = part_of(found, len(groups.ids))
+            ties = take_scans(groups, best, found.search)
+            if ties:
+                found.partner[:] = -1
+                search_alone(code, triangle, groups, found, ties)
+        else:
+            fold_rows(code, triangle, rows, found, pairs, (0, len(rows)))
+            end_pairs(triangle, groups, found, pairs)
+            for at in range(searches):
+                groups.height[found.search[at]] = -np.inf
+            disturbed = search_alone(code, triangle, groups, found, searches)
+            search_again(code, triangle, groups, found, disturbed)
