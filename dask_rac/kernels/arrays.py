@@ -20,7 +20,7 @@ class Rows(NamedTuple):
     start: NDArray[np.int64]
     stop: NDArray[np.int64]
     neighbour: Ids  # position of a cluster, not its id
-    weight: NDArray[np.float64]  # a sum for average linkage, a maximum for complete
+    weight: NDArray[np.float64]  # a sum for average linkage, a maximum for complete, W for weighted
     edges: Ids  # how many are folded into the entry; empty if all are 1 or the rule does not need them
     tie: NDArray[np.uint16]
 
@@ -56,7 +56,7 @@ class Rule(NamedTuple):
     """How an entry becomes W."""
 
     code: int  # one of those in `rule.py`
-    fill: float  # the weight of a missing pair
+    fill: float  # the weight of a missing pair; NaN if every pair needs an edge
     ceiling: float  # no merge above it
     scale: float  # factor applied to weights as they are read: -1 for similarities as given, else 1
 

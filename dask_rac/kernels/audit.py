@@ -3,8 +3,13 @@
 The leaves are ordered so that every cluster is an interval that starts with its id. Between two adjacent leaves lies
 one merge. A merge above another comes after it, so the lowest merge above two leaves is the last of those between
 them: a range maximum, taken from the two blocks at the ends and from a table over the blocks in between.
+
+By weighted linkage an edge counts for half as much with every merge between it and the merge that joins it. The number
+of these merges is the difference of levels, where the level of a node or a merge is the number of merges above it.
+By ward linkage the edges inside a cluster are those of all merges below it, so their squares add up on the way.
 """
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -12,7 +17,7 @@ from numpy.typing import NDArray
 
 from dask_rac.kernels.arrays import Ids, Rule
 from dask_rac.kernels.jit import inlined, kernel, prefetch_read, prefetch_write
-from dask_rac.kernels.rule import is_mean, linkage_weight
+from dask_rac.kernels.rule import HALF_FILLED, SQUARES_FULL, is_mean, linkage_weight
 
 NO_PAIR = 1  # not two valid ids in ascending order
 GONE = 2  # one of the clusters has already merged into another
@@ -24,6 +29,7 @@ NO_EDGE = 7
 MISSING_PAIR = 8  # a pair has no edge, and missing pairs are infinitely far
 TOO_MANY = 9  # more edges than pairs
 WRONG_HEIGHT = 10
+LACKS_PAIR = 11  # a pair has no edge, and the linkage needs all pairs
 
 BLOCK = 32  # gaps scanned together: two cache lines
 BLOCK_BYTES = 128  # blocks must be aligned to this, or they span three lines: twice the time in large graphs
@@ -34,6 +40,22 @@ AHEAD = 16  # edges between prefetching a tally and adding to it
 # Filling in missing pairs and dividing, here and in the run, add less than four eps. For subnormal numbers eps is not
 # a bound, hence TINY. A billion edges in one merge may thus hide an error in the 7th digit, a million in the 10th.
 EPS, ROUNDINGS, TINY = 2.0**-52, 4.0, 2.0**-1070
+
+# Weighted: a run rounds twice at most with each merge on the way, so the merges on the longest way are added to k. The
+# weight of an edge is halved exactly while it is normal; a result below that is off by LEAST at most. What is missing
+# of 1 is exact as long as no edge counts for less than the last of the BITS of 1, and else off by k eps.
+LEAST, BITS = 2.0**-1074, 52.0
+
+# Ward, in squared units: W is what is left of the squares between two clusters after parts of those inside them are
+# taken away. So its error is bounded by k eps of the sum of all three, at most twice the squares between them, and not
+# by k eps of W; k is the number of pairs in the union. For wide clusters near each other that is many times more.
+
+
+class Levels(NamedTuple):
+    """How many merges lie above, for weighted linkage."""
+
+    node: Ids
+    merge: Ids  # the last one for edges that no merge joins
 
 
 class Leaves(NamedTuple):
@@ -50,7 +72,8 @@ class Live(NamedTuple):
 
     size: Ids  # starts at 1; negated once the cluster has merged into another
     height: NDArray[np.float64]  # of its last merge, as a distance; starts at -inf
-    slack: NDArray[np.float64]  # by how much rounding may have moved that height; starts at 0
+    slack: NDArray[np.float64]  # by how much rounding may have moved that height, by ward its square; starts at 0
+    inner: NDArray[np.float64]  # by ward the squares inside, by weighted linkage the levels; starts at 0, else empty
 
 
 @inlined
@@ -63,7 +86,7 @@ def joins(fault):
 def check_merges(merges, rule, live, fault):
     """Find the faults that can be seen without the edges."""
     left, right, height, union = merges
-    size, top, _ = live
+    size, top, _, _ = live
     for i in range(len(left)):
         a, b, h = left[i], right[i], rule.scale * height[i]
         if not 0 <= a < b < len(size):
@@ -176,6 +199,74 @@ def tally_edges(found, weight, rule, width, tally):
 
 
 @kernel
+def find_levels(merges, fault, levels):
+    """Count the merges above every node and merge."""
+    left, right, _, _ = merges
+    node, merge = levels
+    node[:] = 0
+    merge[:] = 0
+    for i in range(len(left) - 1, -1, -1):
+        if joins(fault[i]):
+            a, b = left[i], right[i]
+            merge[i] = node[a]
+            node[a] += 1
+            node[b] = node[a]
+
+
+@kernel
+def find_halvings(source, target, found, levels, halvings):
+    """Count the merges between each edge and the merge that joins it; 0 if none does."""
+    node, merge = levels
+    end = len(merge) - 1
+    for e in range(len(source)):
+        halvings[e] = node[source[e]] + node[target[e]] - 2 * merge[found[e]] - 2 if found[e] < end else 0
+
+
+@kernel
+def tally_halves(found, weight, halvings, rule, tally):
+    """Add to each merge what its edges count for: of their weights, and of 1; and their number."""
+    for e in range(len(found)):
+        prefetch_write(tally, 3 * found[min(e + AHEAD, len(found) - 1)])
+        at, halved = 3 * found[e], -int(halvings[e])
+        tally[at] += math.ldexp(rule.scale * weight[e], halved)
+        tally[at + 1] += math.ldexp(1.0, halved)
+        tally[at + 2] += 1
+
+
+@inlined
+def mean_height(rule, total, count, pairs):
+    """Return W from the sum or the largest of all weights, and how far rounding may have moved it."""
+    w = linkage_weight(rule, total, count, pairs)
+    if w == np.inf or not is_mean(rule.code):
+        return w, 0.0
+    absolute = Rule(rule.code, abs(rule.fill), rule.ceiling, rule.scale)
+    return w, (count + ROUNDINGS) * EPS * linkage_weight(absolute, abs(total), count, pairs) + TINY
+
+
+@inlined
+def weighted_height(rule, total, mass, count, levels):
+    """Return W by weighted linkage from what the edges count for, and how far rounding may have moved it.
+
+    `mass` is what they count for of 1, as if it were 1 where no pair is missing.
+    """
+    absent = max(0.0, 1.0 - mass)
+    fill = rule.fill if absent > 0 else 0.0
+    steps = count + levels
+    slack = (steps + ROUNDINGS) * EPS * (abs(total) + absent * abs(fill)) + steps * LEAST + TINY
+    return total + absent * fill, slack + (count * EPS * abs(fill) if levels > BITS else 0.0)
+
+
+@inlined
+def ward_height(total, inner, sizes):
+    """Return the square of W by ward linkage from the squares between and inside two clusters, and its slack."""
+    a, b = np.float64(sizes[0]), np.float64(sizes[1])
+    inside = inner[0] * (b / a) + inner[1] * (a / b)
+    pairs = (a + b) * (a + b - 1) / 2
+    slack = (pairs + ROUNDINGS) * EPS * (total + inside) * 2 / (a + b)
+    return 2 * (total - inside) / (a + b), slack + TINY
+
+
+@kernel
 def compare_heights(merges, tally, rule, live, fault):
     """Find the merges whose height does not follow from their edges.
 
@@ -183,39 +274,50 @@ def compare_heights(merges, tally, rule, live, fault):
     and NaN if there is none.
     """
     left, right, height, _ = merges
-    size, top, slacks = live
-    means, width = is_mean(rule.code), len(tally) // (len(left) + 1)
-    absolute = Rule(rule.code, abs(rule.fill), rule.ceiling, rule.scale)
+    size, top, slacks, inner = live
+    width, squares = len(tally) // (len(left) + 1), rule.code == SQUARES_FULL
     worst, first, expected = 0.0, -1, np.nan
     for i in range(len(left)):
         w = np.nan
         if joins(fault[i]):
             a, b, h = left[i], right[i], rule.scale * height[i]
             pairs = np.float64(size[a]) * size[b]
-            total, count = tally[width * i], tally[width * i + 1] if width == 2 else 1.0
+            total, count = tally[width * i], tally[width * (i + 1) - 1] if width > 1 else 1.0
             why, slack = 0, 0.0
             if count == 0 or total == -np.inf:
                 why = NO_EDGE
             elif count > pairs:
                 why = TOO_MANY
+            elif count < pairs and np.isnan(rule.fill):
+                why = LACKS_PAIR
             else:
-                w = linkage_weight(rule, total, count, pairs)
+                if squares:
+                    w, slack = ward_height(total, (inner[a], inner[b]), (size[a], size[b]))
+                elif rule.code == HALF_FILLED:
+                    mass = tally[width * i + 1] if count < pairs else 1.0
+                    w, slack = weighted_height(rule, total, mass, count, inner[a] + inner[b])
+                else:
+                    w, slack = mean_height(rule, total, count, pairs)
                 if w == np.inf:
                     why = MISSING_PAIR
                 else:
-                    if means:
-                        slack = (count + ROUNDINGS) * EPS * linkage_weight(absolute, abs(total), count, pairs) + TINY
-                        # A merge that rounding put below one of its children was raised to the height of that child.
+                    # A merge that rounding put below one of its children was raised to the height of that child.
+                    if slack > 0:
                         slack = max(slack, slacks[a] if h == top[a] else 0.0, slacks[b] if h == top[b] else 0.0)
-                    error = abs(w - h)
-                    if not error <= slack:
+                    error = abs(w - h * h) if squares else abs(w - h)
+                    if not error <= slack + (ROUNDINGS * EPS * h * h if squares else 0.0):
                         why = WRONG_HEIGHT
-                    if error > 0:
-                        worst = max(worst, error / max(abs(w), abs(h)))
+                    w = np.sqrt(max(w, 0.0)) if squares else w
+                    if abs(w - h) > 0:
+                        worst = max(worst, abs(w - h) / max(abs(w), abs(h)))
             if fault[i] == 0:
                 fault[i] = why
             size[a] += size[b]
             top[a], slacks[a] = h, slack
+            if squares:
+                inner[a] += inner[b] + total
+            elif rule.code == HALF_FILLED:
+                inner[a] = max(inner[a], inner[b]) + 1
         if fault[i] != 0 and first < 0:
             first, expected = i, rule.scale * w + 0.0  # turns -0.0 into 0.0
     return worst, first, expected

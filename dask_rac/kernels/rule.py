@@ -8,15 +8,17 @@ MEAN_PRESENT = 0  # average, missing pairs ignored
 MEAN_ALL = 1  # average, missing pairs weigh 0
 MEAN_FILLED = 2  # average, missing pairs weigh `fill`
 MEAN_FULL = 3  # average, missing pairs are infinitely far
-MAX_PRESENT = 4  # complete, missing pairs ignored
-MAX_FILLED = 5  # complete, missing pairs weigh `fill`
-MAX_FULL = 6  # complete, missing pairs are infinitely far
+HALF_FILLED = 4  # weighted, missing pairs weigh `fill`; the weight of an entry is W itself
+SQUARES_FULL = 5  # ward, of squared weights; no pair is missing
+MAX_PRESENT = 6  # complete, missing pairs ignored
+MAX_FILLED = 7  # complete, missing pairs weigh `fill`
+MAX_FULL = 8  # complete, missing pairs are infinitely far
 
 
 @inlined
 def is_mean(code):
     """Whether parallel edges are summed; otherwise the largest is kept."""
-    return code <= MEAN_FULL
+    return code <= SQUARES_FULL
 
 
 @inlined
@@ -26,7 +28,7 @@ def linkage_weight(rule, weight, count, pairs):
         return weight / pairs
     if rule.code == MEAN_PRESENT:
         return weight / count
-    if rule.code == MAX_PRESENT:
+    if rule.code == MAX_PRESENT or rule.code == HALF_FILLED:
         return weight
     if count == pairs:
         return weight / pairs if rule.code <= MEAN_FULL else weight

@@ -26,8 +26,6 @@ from dask_rac.kernels import audit as kernels
 from dask_rac.kernels import rule as rules
 from dask_rac.kernels.arrays import Ids, Merges, Rule
 
-TALLY_BYTES = 16  # per merge, at most
-
 FAULTS = {
     kernels.NO_PAIR: "does not name two nodes, the smaller first",
     kernels.GONE: "names a cluster that an earlier merge had merged into another",
@@ -39,6 +37,7 @@ FAULTS = {
     kernels.MISSING_PAIR: "lacks an edge between two of its nodes, which are therefore infinitely far apart",
     kernels.TOO_MANY: "has more edges than pairs of nodes: an edge was given twice",
     kernels.WRONG_HEIGHT: "has a height that does not follow from its edges",
+    kernels.LACKS_PAIR: "lacks an edge between two of its nodes, and its linkage needs every pair",
 }
 
 
@@ -66,6 +65,20 @@ class AuditCosts:
     """Ids per node that the report adds."""
     report_bytes: int = 17
     """Bytes per node, beside its ids, that the report adds."""
+
+    @classmethod
+    def of(cls, settings: Settings) -> AuditCosts:
+        """Return the costs for a linkage."""
+        if settings.linkage == "weighted":  # also two levels and a third total; inner levels for the report
+            return cls(node_ids=9, node_bytes=33, report_bytes=25)
+        return cls(report_bytes=25) if settings.linkage == "ward" else cls()
+
+
+def tally_width(settings: Settings) -> int:
+    """Return how many totals an audit keeps for each merge."""
+    if settings.linkage == "weighted":
+        return 3
+    return 1 if _audit_rule(settings).code == rules.MAX_PRESENT else 2
 
 
 @dataclass(frozen=True)
@@ -130,7 +143,10 @@ class Tally(NamedTuple):
     unjoined: int
     """Edges between different trees."""
     parts: Iterable[NDArray[np.float64]]
-    """For each merge the sum or the largest of its weights and, where the rule needs it, their number; in parts."""
+    """For each merge the sum or the largest of its weights and, where the rule needs it, their number; in parts.
+
+    By weighted linkage the sum is of what is left of the weights, and there is another, of what is left of 1.
+    """
 
 
 class Audit:
@@ -157,9 +173,10 @@ class Audit:
         kernels.check_merges(merges, rule_of(settings), live, self._faults)
         self._size: Ids | None = live.size  # after the last merges; kept until the leaves are placed
         self._leaves: kernels.Leaves | None = None
-        self._width = 1 if self._rule.code == rules.MAX_PRESENT else 2
+        self._levels: kernels.Levels | None = None  # weighted linkage only
+        self._width, self._sums = tally_width(settings), settings.linkage in {"average", "weighted", "ward"}
         self._tally = np.zeros(self._width * (len(merges.left) + 1))  # the last one for edges that no merge joins
-        if settings.linkage != "average":
+        if not self._sums:
             self._tally[:: self._width] = -np.inf
         self._lock = Lock()
         self._edges = self._unjoined = 0
@@ -188,7 +205,7 @@ class Audit:
         with self._lock:
             for totals in tally.parts:
                 own = self._tally[at : at + len(totals)]
-                if self._settings.linkage == "average":
+                if self._sums:
                     own += totals
                 else:
                     np.maximum(own[::width], totals[::width], out=own[::width])  # NaN, an invalid weight, stays
@@ -225,9 +242,17 @@ class Audit:
         loops, unjoined, bad = kernels.find_merges(source, target, leaves, end, merge)
         if bad >= 0:
             raise InputError(f"edge {source[bad]}-{target[bad]} is not between two of the {self.n_nodes} nodes")
+        if self._settings.linkage == "ward":
+            weight *= weight
+        halvings = np.empty(0 if self._levels is None else len(source), np.int64)
+        if self._levels is not None:
+            kernels.find_halvings(source, target, merge, self._levels, halvings)
         # Finding the merges takes most of the time and adding little, so threads seldom wait for each other here.
         with self._lock:
-            kernels.tally_edges(merge, weight, self._rule, self._width, self._tally)
+            if self._levels is not None:
+                kernels.tally_halves(merge, weight, halvings, self._rule, self._tally)
+            else:
+                kernels.tally_edges(merge, weight, self._rule, self._width, self._tally)
             self._edges += len(source) - loops - unjoined
             self._unjoined += unjoined
 
@@ -235,8 +260,17 @@ class Audit:
         """Return the nodes as leaves, placed when the first edges are added."""
         with self._lock:
             if self._leaves is None:
+                if self._settings.linkage == "weighted":
+                    self._levels = self._find_levels()
                 self._leaves = self._place_leaves()
             return self._leaves
+
+    def _find_levels(self) -> kernels.Levels:
+        """Count the merges above every node and merge."""
+        ids = cluster_id_dtype(self.n_nodes)
+        levels = kernels.Levels(np.empty(self.n_nodes, ids), np.empty(len(self._merges.left) + 1, ids))
+        kernels.find_levels(self._merges, self._faults, levels)
+        return levels
 
     def _place_leaves(self) -> kernels.Leaves:
         """Order the leaves by the merges that join two clusters."""
@@ -252,7 +286,8 @@ class Audit:
     def _live(self) -> kernels.Live:
         """Return clusters of one node each."""
         n = self.n_nodes
-        return kernels.Live(np.ones(n, cluster_id_dtype(n)), np.full(n, -np.inf), np.zeros(n))
+        inner = np.zeros(n if self._settings.linkage in {"weighted", "ward"} else 0)
+        return kernels.Live(np.ones(n, cluster_id_dtype(n)), np.full(n, -np.inf), np.zeros(n), inner)
 
     def _wrong_merge(self, merge: int, expected: float, fault: int) -> WrongMerge:
         """Describe what is wrong with a merge."""

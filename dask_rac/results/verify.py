@@ -26,7 +26,7 @@ from dask_rac.files.folder import Folder
 from dask_rac.files.full import disk_full_text, is_disk_full
 from dask_rac.files.links import refuse_links
 from dask_rac.files.listing import files_fingerprint
-from dask_rac.results.audit import TALLY_BYTES, Audit, AuditCosts, AuditReport
+from dask_rac.results.audit import Audit, AuditCosts, AuditReport, tally_width
 from dask_rac.results.audit_tasks import AuditJob, Tallied, add_piece, audit_bytes, stored_tally, tally_part
 from dask_rac.results.clustering import audit_graph, checked_report
 from dask_rac.results.pairs_audit import audit_pairs
@@ -48,7 +48,8 @@ class Verification:
     scheduler: Scheduler
     report: Listener
     limits: Limits = field(default_factory=Limits)
-    costs: AuditCosts = field(default_factory=AuditCosts)
+    costs: AuditCosts | None = None
+    """What an audit costs, by default what the linkage needs."""
     trusted: bool = False
     """Whether the edges that the store names may be opened wherever they are."""
 
@@ -126,7 +127,8 @@ class Verification:
     def _left_for_edges(self) -> Budget:
         """What an audit leaves of the memory; raises if it does not fit, there or here, where the report is made."""
         nodes, budget = self._facts.nodes, self.scheduler.budget(None)
-        here, there = (audit_bytes(self.journal.tables, nodes, report, self.costs) for report in (True, False))
+        costs = self.costs or AuditCosts.of(self.journal.header.settings)
+        here, there = (audit_bytes(self.journal.tables, nodes, report, costs) for report in (True, False))
         if here >= memory_limit():
             raise ResourceError(
                 f"the audit of {nodes:,} nodes needs {size_text(here)} in this process, which may use "
@@ -176,12 +178,16 @@ class Verification:
 
     def _check_disk(self, parts: int) -> None:
         """Raise unless the store has room for this many tallies."""
-        free, needed = self._folder.free_bytes(), parts * TALLY_BYTES * (self.journal.merged + 1)
+        free, needed = self._folder.free_bytes(), parts * self._tally_bytes()
         if free is not None and free < needed:
             raise ResourceError(
                 f"{self._folder.url} has {size_text(free)} free, and the partial results of {parts} workers "
                 f"temporarily need {size_text(needed)} there: make room"
             )
+
+    def _tally_bytes(self) -> int:
+        """Bytes of a tally."""
+        return 8 * tally_width(self.journal.header.settings) * (self.journal.merged + 1)
 
     @contextmanager
     def _explained(self) -> Iterator[None]:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cache
-from itertools import pairwise
+from itertools import combinations, pairwise
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -21,6 +21,8 @@ from distributed import Client
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
+from scipy.cluster import hierarchy
+from scipy.spatial.distance import pdist
 
 import dask_rac
 from dask_rac.base import ids as base_ids
@@ -38,6 +40,7 @@ from dask_rac.results.audit_tasks import audit_bytes
 from dask_rac.results.verify import Verification
 from dask_rac.tasks.client import choose_scheduler
 from dask_rac.tasks.task_graph import spread
+from tests.reference import hac
 from tests.support import crash
 from tests.support.clients import await_release, mortal_client
 from tests.support.effort import examples
@@ -84,6 +87,22 @@ def audited(n_nodes: int, edges: Edges, merges: Merges, settings: Settings) -> A
     found = Audit(n_nodes, merges, settings)
     found.add(*edges)
     return found.report()
+
+
+def naive_merges(graph: Graph, settings: Settings) -> Merges:
+    """Return the merges of the oracle, with heights as users see them."""
+    found = hac(graph.n_nodes, graph.edges, settings.linkage, settings.missing, settings.weights)
+    root = 0.5 if settings.linkage == "ward" else 1.0
+    return made_merges(*((m.left, m.right, float(m.height) ** root, m.size) for m in found))
+
+
+@st.composite
+def all_pairs(draw: st.DrawFn, max_nodes: int = 12) -> Graph:
+    """Graphs with an edge for every pair, with and without ties."""
+    n_nodes, ticks = draw(st.integers(2, max_nodes)), draw(st.sampled_from([1, 3, 2**20]))
+    pairs = list(combinations(range(n_nodes), 2))
+    drawn = draw(st.lists(st.integers(0, ticks), min_size=len(pairs), max_size=len(pairs)))
+    return Graph(n_nodes, [(u, v, tick / ticks) for (u, v), tick in zip(pairs, drawn, strict=True)])
 
 
 def lowest_merges(found: Audit, u: NDArray[np.int64], v: NDArray[np.int64]) -> NDArray[np.int32]:
@@ -144,6 +163,52 @@ def test_rounded_sums_and_two_threads(linkage: str, weights: str, missing: str) 
     assert report.ok, report
     assert (report.edges == len(u)) == (missing != "infinite" or linkage == "single")
     assert report.worst_error <= (1e-12 if linkage == "average" else 0)
+
+
+@pytest.mark.kernels
+@examples(200)
+@given(all_pairs(), st.sampled_from(["weighted", "ward"]), st.data())
+def test_passes_what_naive_hac_makes_of_all_pairs_and_nothing_else(
+    graph: Graph, linkage: str, data: st.DataObject
+) -> None:
+    settings = checked_settings(linkage, None, "distance", all_pairs=True)
+    merges, (u, v, w) = naive_merges(graph, settings), columns(graph)
+    order = np.array(data.draw(st.permutations(range(len(u)))), int)
+    report = audited(graph.n_nodes, (u[order], v[order], w[order]), merges, settings)
+    assert report.ok, report
+    assert (report.merges, report.edges) == (graph.n_nodes - 1, len(u))
+    place, e = data.draw(st.integers(0, len(merges.left) - 1)), data.draw(st.integers(0, len(u) - 1))
+    higher = tampered(merges, "height", place, merges.height[place] * (1 + 1e-6) + 1e-6)
+    assert not audited(graph.n_nodes, (u, v, w), higher, settings).ok
+    w_changed = w.copy()
+    w_changed[e] += 0.01
+    assert not audited(graph.n_nodes, (u, v, w_changed), merges, settings).ok
+    rows = np.delete(np.arange(len(u)), e)
+    few = audited(graph.n_nodes, (u[rows], v[rows], w[rows]), merges, settings)
+    assert few.wrong >= 1
+    assert "no edge" in str(few) or "its linkage needs every pair" in str(few)
+
+
+@pytest.mark.parametrize("linkage", ["weighted", "ward"])
+def test_all_pairs_of_points_as_scipy_merges_them(linkage: Any) -> None:
+    points = np.random.default_rng(0).normal(size=(600, 3))
+    points[:300] += 1e6
+    distances = pdist(points)
+    ids, rows = list(range(len(points))), []
+    for a, b, height, size in hierarchy.linkage(distances, linkage):
+        left, right = sorted((ids[int(a)], ids[int(b)]))
+        ids.append(left)
+        rows.append((left, right, height, size))
+    settings = checked_settings(linkage, None, "distance", all_pairs=True)
+    found = Audit(len(points), made_merges(*rows), settings)
+    u, v = np.triu_indices(len(points), 1)
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(lambda k: found.add(u[k::7], v[k::7], distances[k::7]), range(7)))
+    report = found.report()
+    assert report.ok, report
+    tall = made_merges(*rows)
+    tall.height[300] *= 1 + 1e-6
+    assert audited(len(points), (u, v, distances), tall, settings).wrong == 1
 
 
 @given(untied_graphs(), linkages(), WEIGHTS, st.data())
