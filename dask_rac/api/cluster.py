@@ -138,7 +138,8 @@ def cluster(
     linkage : {"average", "complete", "single", "weighted", "ward"}
         How the distance between two clusters follows from the distances between their nodes: "average" uses the mean,
         "complete" the largest, "single" the smallest, "weighted" the mean of the distances of the two parts of a
-        cluster, whatever their sizes. "ward", for all pairs of vectors only, is the growth of the sum of squares.
+        cluster, however many nodes each has; on a graph it needs a number for `missing`. "ward", for all pairs only,
+        is the distance by which a merge adds to the sum of squares within clusters.
     missing : {"ignore", "infinite"} or float, optional
         How to treat two nodes without an edge. "ignore": their distance is unknown, and linkage uses only the edges
         that exist. "infinite": they are infinitely far apart, and clusters merge only if every pair of their nodes has

@@ -148,7 +148,7 @@ def weights(command: Command) -> Command:
 def settings(command: Command) -> Command:
     """Add the options that determine the result."""
     options: list[Callable[[Command], Command]] = [
-        words("linkage", SETTINGS["linkage"], "NAME", "average (default), complete or single."),
+        words("linkage", SETTINGS["linkage"], "NAME", "average (default), complete, single or weighted."),
         words("missing", SETTINGS["missing"], "WEIGHT", "Pairs without an edge: ignore, infinite, 0.5."),
         weights,
         click.option("--n-nodes", type=Whole(), metavar="N", help="Number of nodes; default: largest id + 1."),

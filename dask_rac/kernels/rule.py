@@ -37,3 +37,27 @@ def linkage_weight(rule, weight, count, pairs):
     if rule.code == MAX_FILLED:
         return rule.fill
     return np.inf
+
+
+@inlined
+def mean_of_parts(sums, found, parts, fill):
+    """Return W by weighted linkage of two clusters with 1, 2 or 4 pairs of parts: their mean, `fill` where no edge is.
+
+    `sums` are AC + BD and AD + BC, `found` the number of edges in each: the same from both ends, and so is W.
+    """
+    if parts == 1:
+        return sums[0]
+    first = sums[0] + (parts // 2 - found[0]) * fill
+    second = sums[1] + (parts // 2 - found[1]) * fill
+    return (first + second) / parts
+
+
+@inlined
+def mean_with_fill(weight, fill, times):
+    """Return W by weighted linkage after so many merges with clusters that have no edge."""
+    for _ in range(times):
+        mean = (weight + fill) / 2
+        if mean == weight:
+            break
+        weight = mean
+    return weight

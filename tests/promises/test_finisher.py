@@ -42,6 +42,26 @@ def test_finisher_is_quick_where_a_hub_has_many_equal_edges() -> None:
     assert (found.merges["height"] == 1).all()
 
 
+@pytest.mark.parametrize("weights", ["distance", "similarity"])
+@pytest.mark.parametrize("values", [1, 3, 40])
+def test_finisher_and_rounds_agree_by_weighted_linkage_while_means_are_exact(weights: str, values: int) -> None:
+    edges = tangled_edges(40, 100, values, seed=values)
+    options: dict[str, Any] = {"linkage": "weighted", "weights": weights}
+    options["missing"] = edges[2].max() if weights == "distance" else 0.0
+    finished = cluster_within(Limits(hand_over=2.0), edges, **options)
+    assert finished.rounds["finisher"].any()
+    assert merge_set(finished) == merge_set(dask_rac.cluster(edges, finisher=False, **options))
+
+
+def test_finisher_is_quick_by_weighted_linkage_where_a_hub_takes_one_after_the_other() -> None:
+    leaves = 50_000
+    edges = np.zeros(leaves, int), np.arange(1, leaves + 1), np.arange(1, leaves + 1) / leaves
+    found = dask_rac.cluster(edges, "weighted", missing=1.0)
+    assert found.rounds["merges"].tolist() == [1, leaves - 1]
+    heights = np.asarray(found.merges["height"])
+    np.testing.assert_allclose(heights[:3] * leaves, [1, (2 + leaves) / 2, (3 + 3 * leaves) / 4])
+
+
 @pytest.mark.soak
 @pytest.mark.parametrize("linkage", ["average", "complete"])
 @pytest.mark.parametrize("weights", ["distance", "similarity"])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import numpy as np
 import pytest
 from scipy.cluster import hierarchy
@@ -10,8 +12,9 @@ import dask_rac
 from tests.support.graphs import tangled_edges
 
 
-@pytest.mark.parametrize("linkage", ["average", "complete", "single"])
-@pytest.mark.parametrize("missing", ["ignore", 0.7])
+@pytest.mark.parametrize(
+    ("linkage", "missing"), [*product(["average", "complete", "single"], ["ignore", 0.7]), ("weighted", 0.7)]
+)
 def test_heights_never_fall_though_sums_are_rounded(linkage: str, missing: str | float) -> None:
     u, v, weight = tangled_edges(2000, 8000, 7, seed=3)
     found = dask_rac.cluster((u, v, weight / 10), linkage, missing)

@@ -56,7 +56,14 @@ def test_the_number_of_shards_never_shows(name: str, folder: Path) -> None:
 
 @pytest.mark.parametrize(
     ("name", "option", "shards"),
-    [("clique", 0, 64), ("neighbours of few", 1, 16), ("cycle", 2, 16), ("one edge", 3, 64), ("both ways", 4, 16)],
+    [
+        ("clique", 0, 64),
+        ("neighbours of few", 1, 16),
+        ("cycle", 2, 16),
+        ("one edge", 3, 64),
+        ("both ways", 4, 16),
+        ("hub", 13, 16),
+    ],
 )
 def test_more_shards_than_are_good_for_it_never_show(name: str, option: int, shards: int, folder: Path) -> None:
     edges = GRAPHS[name]
@@ -127,12 +134,14 @@ def test_generated_graphs_come_out_as_in_memory_and_as_naive_hac(
 
 
 @pytest.mark.parametrize("threads", [1, 2])
-@pytest.mark.parametrize("linkage", ["average", "complete", "single"])
-def test_a_small_budget_never_shows(threads: int, linkage: str, folder: Path) -> None:
+@pytest.mark.parametrize(
+    ("linkage", "missing"), [("average", None), ("complete", None), ("single", None), ("weighted", 1e6)]
+)
+def test_a_small_budget_never_shows(threads: int, linkage: str, missing: float | None, folder: Path) -> None:
     edges = write_parquet(folder / "edges.parquet", SMALL)
-    expected = dask_rac.cluster(SMALL, linkage, finisher=False)
+    expected = dask_rac.cluster(SMALL, linkage, missing, finisher=False)
     with dask.config.set(num_workers=threads):
-        found = dask_rac.cluster(edges, linkage, finisher=False, store=folder / "run", memory=SMALL_BUDGET)
+        found = dask_rac.cluster(edges, linkage, missing, finisher=False, store=folder / "run", memory=SMALL_BUDGET)
     assert_same(found, expected)
     first, *rounds, _ = steps_of(folder / "run")
     assert first.state is not None
@@ -167,7 +176,8 @@ def client_of_some(request: pytest.FixtureRequest) -> Iterator[Client]:
 
 
 @pytest.mark.parametrize(
-    ("name", "option"), [("tangled with ties", 0), ("neighbours", 1), ("tangled, float32", 2), ("hub", 4)]
+    ("name", "option"),
+    [("tangled with ties", 0), ("neighbours", 1), ("tangled, float32", 2), ("hub", 4), ("tangled with ties", 13)],
 )
 def test_the_number_of_processes_never_shows(client_of_some: Client, name: str, option: int, folder: Path) -> None:
     edges = GRAPHS[name]

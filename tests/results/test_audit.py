@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cache
-from itertools import combinations, pairwise
+from itertools import combinations, pairwise, product
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -58,6 +58,8 @@ from tests.support.strategies import (
     missing_value,
     untied_graphs,
 )
+
+MEANS = [*(("average", kind) for kind in MISSING), ("weighted", "number")]
 
 
 def settings_of(
@@ -147,13 +149,15 @@ def test_passes_what_cluster_makes(
     assert str(report).startswith(f"{len(merges.left)} merges verified against")
 
 
-@pytest.mark.parametrize("linkage", LINKAGES)
+@pytest.mark.parametrize(
+    ("linkage", "missing"), [*product(LINKAGES, ["ignore", "infinite", "fill"]), ("weighted", "fill")]
+)
 @pytest.mark.parametrize("weights", ["distance", "similarity"])
-@pytest.mark.parametrize("missing", ["ignore", "infinite", "fill"])
 def test_rounded_sums_and_two_threads(linkage: str, weights: str, missing: str) -> None:
     u, v, w = tangled_edges(20_000, 80_000, 7, seed=3)
     edges = u, v, w / 10
-    number = 0.7 if weights == "distance" else -0.1
+    # Means of 0.1 and -0.1 cancel, and halves meet there more often than sums.
+    number = 0.7 if weights == "distance" else 0.05 if linkage == "weighted" else -0.1
     settings = settings_of(linkage, number if missing == "fill" else missing, weights)
     found = Audit(20_000, cluster(20_000, edges, settings), settings)
     spans = list(pairwise(np.linspace(0, len(u), 30, dtype=int).tolist()))
@@ -162,7 +166,7 @@ def test_rounded_sums_and_two_threads(linkage: str, weights: str, missing: str) 
     report = found.report()
     assert report.ok, report
     assert (report.edges == len(u)) == (missing != "infinite" or linkage == "single")
-    assert report.worst_error <= (1e-12 if linkage == "average" else 0)
+    assert report.worst_error <= (1e-12 if linkage in {"average", "weighted"} else 0)
 
 
 @pytest.mark.kernels
@@ -232,10 +236,12 @@ def test_a_height_or_size_changed_is_wrong(
         assert audited(graph.n_nodes, edges, swapped, settings).wrong >= 2
 
 
-@given(untied_graphs(), st.sampled_from(MISSING), WEIGHTS, st.data())
-def test_an_edge_changed_dropped_or_added_is_wrong(graph: Graph, kind: str, weights: str, data: st.DataObject) -> None:
-    missing = missing_value(kind, graph, weights)
-    settings = settings_of("average", missing, weights)
+@given(untied_graphs(), st.sampled_from(MEANS), WEIGHTS, st.data())
+def test_an_edge_changed_dropped_or_added_is_wrong(
+    graph: Graph, how: tuple[str, str], weights: str, data: st.DataObject
+) -> None:
+    (linkage, kind), missing = how, missing_value(how[1], graph, weights)
+    settings = settings_of(linkage, missing, weights)
     u, v, w = edges = columns(graph)
     merges = cluster(graph.n_nodes, edges, settings)
     joined = np.flatnonzero(lowest_merges(Audit(graph.n_nodes, merges, settings), u, v) < len(merges.left))
@@ -250,11 +256,11 @@ def test_an_edge_changed_dropped_or_added_is_wrong(graph: Graph, kind: str, weig
         assert audited(graph.n_nodes, (u[rows], v[rows], w[rows]), merges, settings).wrong == 1
 
 
-@pytest.mark.parametrize("linkage", LINKAGES)
+@pytest.mark.parametrize("linkage", [*LINKAGES, "weighted"])
 def test_merges_that_change_places_are_wrong(linkage: str) -> None:
     u, v, _ = tangled_edges(300, 900, 7, seed=1)
     edges = u, v, np.random.default_rng(0).random(len(u))
-    settings = settings_of(linkage)
+    settings = settings_of(linkage, 1.0 if linkage == "weighted" else None)
     merges = cluster(300, edges, settings)
     assert audited(300, edges, merges, settings).ok
     early, late = 3, len(merges.left) - 3
@@ -378,7 +384,7 @@ def test_names_the_fault(fault: str, rows: list[tuple[int, int, float, int]], li
 
 def test_says_what_the_height_should_be() -> None:
     edges = np.array([0, 0, 1]), np.array([1, 2, 2]), np.array([0.5, 0.25, 0.5])
-    for linkage, expected in (("average", 0.375), ("complete", 0.25), ("single", 0.5)):
+    for linkage, expected in (("average", 0.375), ("complete", 0.25), ("single", 0.5), ("weighted", 0.375)):
         settings = settings_of(linkage, weights="similarity")
         report = audited(3, edges, made_merges((0, 1, 0.5, 2), (0, 2, 0.3, 3)), settings)
         assert report.first_wrong is not None
@@ -399,18 +405,39 @@ def test_long_ids(graph: Graph, how: tuple[str, str], weights: str) -> None:
 
 
 def test_no_weight_is_a_wrong_weight() -> None:
-    for linkage in LINKAGES:
+    for linkage in (*LINKAGES, "weighted"):
         edges = np.array([0, 0]), np.array([1, 2]), np.array([1.0, np.nan])
-        report = audited(3, edges, made_merges((0, 1, 1.0, 2), (0, 2, 1.0, 3)), settings_of(linkage))
+        settings = settings_of(linkage, 1.0 if linkage == "weighted" else None)
+        report = audited(3, edges, made_merges((0, 1, 1.0, 2), (0, 2, 1.0, 3)), settings)
         assert report.wrong == 1
 
 
-@pytest.mark.parametrize("linkage", LINKAGES)
+@pytest.mark.kernels
+@pytest.mark.parametrize("weights", ["distance", "similarity"])
+def test_by_weighted_linkage_edges_vanish_far_below_a_merge(weights: str) -> None:
+    # The edge of the last node is between it and the first, 2,000 merges below: far less than the smallest float.
+    n = 2000
+    near = np.arange(1, n) / n
+    edges = np.zeros(n - 1, int), np.arange(1, n), near if weights == "distance" else near[::-1].copy()
+    settings = settings_of("weighted", 1.0 if weights == "distance" else 0.0, weights)
+    merges = cluster(n, edges, settings)
+    assert merges.left.tolist() == [0] * (n - 1)
+    assert merges.height[-1] == (1.0 if weights == "distance" else 0.0)
+    assert audited(n, edges, merges, settings).ok
+    for place in (0, 30, n - 2):
+        wrong = tampered(merges, "height", place, merges.height[place] + 1e-6)
+        assert not audited(n, edges, wrong, settings).ok
+    u, v, w = edges
+    fewer = audited(n, (u[:-1], v[:-1], w[:-1]), merges, settings)
+    assert "no edge between its two clusters" in str(fewer)
+
+
+@pytest.mark.parametrize("linkage", [*LINKAGES, "weighted"])
 def test_deep_chains(linkage: str) -> None:
     n = 100_000
     ids = np.random.default_rng(0).permutation(n)
     edges = ids[:-1], ids[1:], np.arange(1.0, n)
-    settings = settings_of(linkage)
+    settings = settings_of(linkage, float(n) if linkage == "weighted" else None)
     merges = cluster(n, edges, settings)
     assert audited(n, edges, merges, settings).ok
     height = merges.height[n // 2]
@@ -444,11 +471,12 @@ def test_parts_add_up(graph: Graph, how: tuple[str, str], weights: str, parts: i
     assert found.worst_error == pytest.approx(expected.worst_error, abs=1e-14)
 
 
-@pytest.mark.parametrize("linkage", ["average", "single"])
+@pytest.mark.parametrize("linkage", ["average", "single", "weighted"])
 def test_memory_is_what_it_says(linkage: str) -> None:
     n = 200_000
     edges = np.arange(n - 1), np.arange(1, n), np.random.default_rng(0).random(n - 1)
-    settings = settings_of(linkage)
+    settings = settings_of(linkage, 1.0 if linkage == "weighted" else None)
+    costs = AuditCosts.of(settings)
     wide = cluster(n, edges, settings)
     audited(n, edges, wide, settings)  # compiled before anything is measured
     tracemalloc.start()
@@ -462,10 +490,10 @@ def test_memory_is_what_it_says(linkage: str) -> None:
         reporting = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-    assert adding <= audit_bytes([], n, report=False) + 2**20
-    assert reporting <= audit_bytes([], n, report=True) + 2**20
-    assert adding >= 0.6 * audit_bytes([], n, report=False)
-    assert audit_bytes([TableRecord("", n, 0.0, 0.0, 0, "")], n, report=False) >= 72 * n
+    assert adding <= audit_bytes([], n, report=False, costs=costs) + 2**20
+    assert reporting <= audit_bytes([], n, report=True, costs=costs) + 2**20
+    assert adding >= 0.6 * audit_bytes([], n, report=False, costs=costs)
+    assert audit_bytes([TableRecord("", n, 0.0, 0.0, 0, "")], n, report=False, costs=costs) >= 72 * n
 
 
 # On workers.
@@ -517,8 +545,9 @@ def new_run(folder: Path, linkage: str, twice: bool) -> Run:
     u, v, w = tangled_edges(2000, 8000, 7, seed=3)
     edges = (np.append(u, v), np.append(v, u), np.append(w, w) / 10) if twice else (u, v, w / 10)
     source, store = write_files(folder / f"{linkage} {twice}", edges), folder / f"{linkage} {twice} run"
+    missing = 0.7 if linkage == "weighted" else None
     with no_fsync():
-        dask_rac.cluster(source, linkage, store=store, shards=3, max_height=0.5 if twice else None)
+        dask_rac.cluster(source, linkage, missing, store=store, shards=3, max_height=0.5 if twice else None)
     return Run(edges, source, store)
 
 
@@ -526,7 +555,7 @@ def outcomes(report: AuditReport) -> tuple[Any, ...]:
     return report.ok, report.merges, report.edges, report.unjoined, report.stray, report.wrong
 
 
-@pytest.mark.parametrize("linkage", LINKAGES)
+@pytest.mark.parametrize("linkage", [*LINKAGES, "weighted"])
 @pytest.mark.parametrize("twice", [False, True])
 def test_workers_find_what_threads_find(
     threaded_client: Client, linkage: str, twice: bool, shared_folder: Path
@@ -561,7 +590,7 @@ def count_keys(dask_worker: Any) -> int:
     return sum("tally_part" in str(line) and "memory" in str(line) for line in dask_worker.state.log)
 
 
-@pytest.mark.parametrize("linkage", LINKAGES)
+@pytest.mark.parametrize("linkage", [*LINKAGES, "weighted"])
 def test_workers_find_wrong_heights(threaded_client: Client, linkage: str, shared_folder: Path, tmp_path: Path) -> None:
     run = a_run(shared_folder, linkage)
     u, v, w = run.edges

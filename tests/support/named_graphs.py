@@ -115,6 +115,8 @@ OPTIONS: list[dict[str, Any]] = [
     {"linkage": "average", "missing": NUMBER, "weights": "similarity", "finisher": False},
     {"linkage": "average", "missing": "ignore", "weights": "similarity"},
     {"linkage": "complete", "missing": NUMBER, "weights": "similarity"},
+    {"linkage": "weighted", "missing": NUMBER},
+    {"linkage": "weighted", "weights": "similarity", "finisher": False},
 ]
 
 

@@ -18,7 +18,10 @@ from tests.reference import edge_tie
 Pair = tuple[int, int]
 
 LINKAGES = ("average", "complete", "single")
+"""Those that accept every kind of `missing`."""
 MISSING = ("ignore", "infinite", "number")
+KINDS = dict.fromkeys(LINKAGES, MISSING) | {"weighted": ("number",)}
+"""The kinds of `missing` that each linkage accepts on a sparse graph, its default first."""
 TIED_WEIGHTS = ((1.0,), (1.0, 2.0), (0.0, 0.125, 0.25, 0.375, 0.5), (0.0,))
 MISSING_FACTORS = {"distance": (1.0, 1.5), "similarity": (1.0, 0.5, 0.0)}
 COLLIDING_NODES = 128
@@ -173,8 +176,8 @@ def colliding_graphs(draw: st.DrawFn, max_nodes: int = 14) -> Graph:
 
 
 def linkages() -> st.SearchStrategy[tuple[str, str]]:
-    """Every linkage with every kind of `missing`."""
-    return st.sampled_from(list(product(LINKAGES, MISSING)))
+    """Every linkage with every kind of `missing` that it accepts."""
+    return st.sampled_from([(linkage, kind) for linkage, kinds in KINDS.items() for kind in kinds])
 
 
 def missing_value(kind: str, graph: Graph, weights: str = "distance") -> str | float:
@@ -216,7 +219,7 @@ class Problem:
 
 def plain_problem(graph: Graph, linkage: str, **options: Any) -> Problem:
     """A graph whose edges are given once."""
-    return Problem(graph, graph, {"linkage": linkage, "missing": "ignore"} | options)
+    return Problem(graph, graph, {"linkage": linkage, "missing": missing_value(KINDS[linkage][0], graph)} | options)
 
 
 def given_twice(graph: Graph, duplicates: str, more: list[float | None]) -> tuple[Graph, Graph]:
@@ -239,7 +242,7 @@ def problems(draw: st.DrawFn, linkage: str) -> Problem:
     weights = draw(WEIGHTS)
     options = {
         "linkage": linkage,
-        "missing": missing_value(draw(st.sampled_from(MISSING)), united, weights),
+        "missing": missing_value(draw(st.sampled_from(KINDS[linkage])), united, weights),
         "weights": weights,
         "max_height": draw(CEILINGS),
     }
@@ -267,5 +270,6 @@ def named_problems(linkage: str) -> dict[str, Problem]:
     found = {name: plain_problem(graph, linkage) for name, graph in NAMED_GRAPHS.items()}
     graph = NAMED_GRAPHS["disconnected hub"]
     twice = given_twice(graph, "mean", [[None, 1.0, 0.0][k % 3] for k in range(len(graph.edges))])
-    found["edges given twice"] = Problem(*twice, {"linkage": linkage, "missing": "ignore"}, "mean", "hand over")
+    options = plain_problem(twice[1], linkage).options
+    found["edges given twice"] = Problem(*twice, options, "mean", "hand over")
     return found

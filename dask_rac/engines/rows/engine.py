@@ -1,4 +1,4 @@
-"""The engine for average and complete linkage: rounds of reciprocal pairs on sparse rows."""
+"""The engine for average, complete and weighted linkage: rounds of reciprocal pairs on sparse rows."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class RowsEngine:
     """Every cluster has a row of neighbours. A round merges all reciprocal pairs and folds their rows."""
 
     name = "rows"
-    linkages = frozenset({"average", "complete"})
+    linkages = frozenset({"average", "complete", "weighted"})
     all_pairs = False
 
     def sizes(self, given: Expected, settings: Settings, shards: int | None, budget: Budget) -> Sizes:

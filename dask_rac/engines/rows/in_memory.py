@@ -44,7 +44,7 @@ class Start:
 
 
 def merge_nodes(graph: Graph, settings: Settings, team: Team, report: Listener, limits: Limits) -> MergeList:
-    """Average and complete linkage, from single nodes on."""
+    """Average, complete and weighted linkage, from single nodes on."""
     rule = rule_of(settings)
     space = Space(graph.rows, graph.spare, needs_counts(rule))
     started = perf_counter()

@@ -1,4 +1,4 @@
-"""Average and complete linkage out of core: the edges into rows, a round, the rest in memory."""
+"""Average, complete and weighted linkage out of core: the edges into rows, a round, the rest in memory."""
 
 from __future__ import annotations
 

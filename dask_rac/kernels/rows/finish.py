@@ -8,6 +8,10 @@
    name their two current clusters, so no search for them is needed.
 5. `slots` maps a pair to its edge. Pairs of merged clusters stay there until the table is refilled.
 
+By weighted linkage a merge with a cluster that lacks an edge changes W as well, to the mean with `fill`. That would
+mean every entry of the larger cluster, so an edge keeps the number of merges of its two ends that its weight
+reflects, and catches up when it is used. Such a mean is no smaller than before, so 1 holds.
+
 Data used together is stored together: an edge's ends with its list entries, its weight with its key.
 """
 
@@ -16,9 +20,10 @@ import numpy as np
 from dask_rac.kernels.jit import inlined, kernel
 from dask_rac.kernels.order import hash64
 from dask_rac.kernels.rows.table import first_slot
-from dask_rac.kernels.rule import is_mean, linkage_weight
+from dask_rac.kernels.rule import HALF_FILLED, is_mean, linkage_weight, mean_with_fill
 
 KEY, WEIGHT, COUNT = 0, 1, 2  # columns of `values`, one row per edge
+REFLECTED = COUNT  # by weighted linkage nothing is counted but the merges of both ends that the weight reflects
 FOLLOWING = 2  # `links` has the two ends, then for each end the next entry in the list of its cluster
 
 
@@ -108,6 +113,14 @@ def fill_slots(slots, links, alive):
     return filled
 
 
+@inlined
+def catch_up(values, e, merges, fill):
+    """Bring the weight of an edge up to the given number of merges of its ends, by weighted linkage; return it."""
+    values[e, WEIGHT] = mean_with_fill(values[e, WEIGHT], fill, merges - np.int64(values[e, REFLECTED]))
+    values[e, REFLECTED] = merges
+    return values[e, WEIGHT]
+
+
 @kernel
 def finish(ids, size, edges, rule, merges):
     """Merge in the order of `order.py` until no edge is left within the ceiling; return the number of merges.
@@ -116,7 +129,8 @@ def finish(ids, size, edges, rule, merges):
     """
     links, values, tie = edges
     left, right, height, merged_size = merges
-    total, means = len(tie), is_mean(rule.code)
+    total, means, halves = len(tie), is_mean(rule.code), rule.code == HALF_FILLED
+    grown = np.zeros(len(ids) if halves else 0, np.int64)  # merges of each cluster
     heap, heap_key = np.arange(total).astype(links.dtype), np.empty(total)
     pushed_tie, pushed_size, pushed_hash = tie.copy(), np.empty(total, np.int64), np.empty(total, np.uint64)
     pushed = pushed_tie, pushed_size, pushed_hash
@@ -133,6 +147,8 @@ def finish(ids, size, edges, rule, merges):
         heap_key[e] = linkage_weight(rule, values[e, WEIGHT], values[e, COUNT], np.float64(size[a]) * size[b])
         values[e, KEY] = heap_key[e]
         pushed_size[e], pushed_hash[e] = size[a] + size[b], hash64(ids[a], ids[b])
+        if halves:
+            values[e, REFLECTED] = 0
     capacity = 16
     while capacity < 2 * total:
         capacity *= 2
@@ -150,6 +166,8 @@ def finish(ids, size, edges, rule, merges):
             sift_down(heap, heap_key, 0, used, pushed)
             continue
         if pushed_size[e] != size[a] + size[b]:
+            if halves:
+                catch_up(values, e, grown[a] + grown[b], rule.fill)
             heap_key[0] = linkage_weight(rule, values[e, WEIGHT], values[e, COUNT], np.float64(size[a]) * size[b])
             values[e, KEY] = heap_key[0]
             pushed_tie[e], pushed_size[e], pushed_hash[e] = tie[e], size[a] + size[b], hash64(ids[a], ids[b])
@@ -172,11 +190,16 @@ def finish(ids, size, edges, rule, merges):
         for k in range(moves):
             at = moving[k]
             moved, side = at >> 1, at & 1
+            c = links[moved, 1 - side]
             links[moved, side] = a
-            slot, pair = find_slot(slots, a, links[moved, 1 - side])
+            slot, pair = find_slot(slots, a, c)
+            if halves:
+                catch_up(values, moved, grown[b] + grown[c], rule.fill)
             if slots[slot, 0] != pair:
                 slots[slot, 0], slots[slot, 1] = pair, moved
                 filled += 1
+                if halves:  # what is left to reflect is the mean with `a`, which has no edge
+                    values[moved, REFLECTED] = grown[a] + grown[c]
             else:
                 kept, gone = slots[slot, 1], moved
                 if values[moved, KEY] < values[kept, KEY] or (
@@ -185,16 +208,23 @@ def finish(ids, size, edges, rule, merges):
                     kept, gone = gone, kept
                 alive[gone] = False
                 dead += 1
-                if means:
+                if halves:
+                    other = catch_up(values, slots[slot, 1], grown[a] + grown[c], rule.fill)
+                    values[kept, WEIGHT] = (values[moved, WEIGHT] + other) / 2
+                    values[kept, REFLECTED] = grown[a] + 1 + grown[c]
+                elif means:
                     values[kept, WEIGHT] += values[gone, WEIGHT]
                 else:
                     values[kept, WEIGHT] = max(values[kept, WEIGHT], values[gone, WEIGHT])
-                values[kept, COUNT] += values[gone, COUNT]
+                if not halves:
+                    values[kept, COUNT] += values[gone, COUNT]
                 tie[kept] = max(tie[kept], tie[gone])
                 slots[slot, 1] = kept
             if alive[moved]:
                 links[moved, FOLLOWING + side], head[a] = head[a], at
                 entries[a] += 1
+        if halves:
+            grown[a] += 1
         if 4 * filled > 3 * capacity:  # one merge fills a quarter at most, so there is always an empty slot
             filled = fill_slots(slots, links, alive)
         if 2 * dead > used:  # cheaper than popping the dead edges one by one

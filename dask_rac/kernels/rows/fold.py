@@ -9,9 +9,9 @@ import numpy as np
 
 from dask_rac.kernels.jit import inlined, kernel, prefetch_read, prefetch_write
 from dask_rac.kernels.order import breaks_tie
-from dask_rac.kernels.rows.match import JOINS, LEAVES
+from dask_rac.kernels.rows.match import JOINS, LEAVES, STAYS
 from dask_rac.kernels.rows.table import first_slot, table_size
-from dask_rac.kernels.rule import is_mean, linkage_weight
+from dask_rac.kernels.rule import HALF_FILLED, is_mean, linkage_weight, mean_of_parts
 
 # How many rows ahead memory is prefetched: where a row is, then the row, then the fates of its neighbours.
 WHERE, ROW, FATES = 8, 4, 2
@@ -41,7 +41,7 @@ def fold(rows, pairs, clusters, rule, out, span):
     lo, hi, end, base = span
     scale = rule.scale
     counts, counted = len(count) > 0, len(out_count) > 0
-    means = is_mean(rule.code)
+    means, halves = is_mean(rule.code), rule.code == HALF_FILLED
     empty = 0.0 if means else -np.inf
     widest = widest_row(offset, lo, hi)
     capacity = table_size(widest)
@@ -49,6 +49,8 @@ def fold(rows, pairs, clusters, rule, out, span):
     key_size = np.empty(capacity, neighbour.dtype)
     key_weight = np.full(2 * capacity, empty)  # two accumulators per slot
     key_count = np.zeros(capacity, np.int64)
+    key_found = np.zeros(2 * capacity if halves else 0, np.int8)  # edges in each accumulator
+    key_parts = np.zeros(capacity if halves else 0, np.int8)  # 2 if the neighbour has merged, else 1
     key_tie = np.zeros(capacity, np.uint16)
     used = np.empty(widest + 1, np.int64)
     went = np.empty(widest, neighbour.dtype)
@@ -105,13 +107,21 @@ def fold(rows, pairs, clusters, rule, out, span):
                 key_tie[slot] = max(key_tie[slot], tie[e])
                 if counted:
                     key_count[slot] += count[e] if counts else 1
+                elif halves:
+                    key_found[at] += 1
+                    key_parts[slot] = 1 if what == STAYS else 2
         best, best_tie, who = np.inf, np.uint16(0), -1
         out_start[i] = end
         for k in range(taken):
             slot = used[k]
             v, t, c = key[slot], key_tie[slot], key_count[slot]
             x, y = key_weight[2 * slot], key_weight[2 * slot + 1]
-            x = x + y if means else max(x, y)
+            if halves:
+                found = key_found[2 * slot], key_found[2 * slot + 1]
+                x = mean_of_parts((x, y), found, np.int64(key_parts[slot]) << (second[i] >= 0), rule.fill)
+                key_found[2 * slot], key_found[2 * slot + 1] = 0, 0
+            else:
+                x = x + y if means else max(x, y)
             key[slot], key_tie[slot] = -1, 0
             if counted:
                 key_count[slot] = 0
