@@ -82,26 +82,26 @@ def test_weighted_linkage_takes_a_number_which_similarities_have_by_default() ->
 
 @pytest.mark.parametrize("linkage", SETTINGS["linkage"].words)
 def test_among_all_pairs_every_linkage_is_defined_and_nothing_is_missing(linkage: str) -> None:
-    assert checked_settings(linkage, None, "distance", all_pairs=True).missing == "ignore"
+    assert checked_settings(linkage, None, "distance", metric="euclidean").missing == "ignore"
     given: list[str | float] = [*SETTINGS["missing"].words, 3.0]
     for missing in given:
         with pytest.raises(dask_rac.InputError, match="among all pairs none is missing: leave it out"):
-            checked_settings(linkage, missing, "distance", all_pairs=True)
+            checked_settings(linkage, missing, "distance", metric="euclidean")
 
 
 @pytest.mark.parametrize("linkage", SETTINGS["linkage"].words)
 def test_among_all_pairs_only_ward_needs_distances(linkage: str) -> None:
     if linkage == "ward":
         with pytest.raises(dask_rac.InputError, match="weights='similarity' are not distances: use 'average'"):
-            checked_settings(linkage, None, "similarity", all_pairs=True)
+            checked_settings(linkage, None, "similarity", metric="euclidean")
     else:
-        assert checked_settings(linkage, None, "similarity", all_pairs=True).linkage == linkage
+        assert checked_settings(linkage, None, "similarity", metric="euclidean").linkage == linkage
 
 
 @pytest.mark.parametrize("linkage", ["centroid", "median"])
 def test_among_all_pairs_too_some_linkages_are_not_reducible(linkage: str) -> None:
     with pytest.raises(dask_rac.InputError, match=f"{linkage} linkage is not reducible"):
-        checked_settings(linkage, None, "distance", all_pairs=True)
+        checked_settings(linkage, None, "distance", metric="euclidean")
 
 
 def test_settings_on_the_command_line() -> None:

@@ -175,7 +175,7 @@ def test_rounded_sums_and_two_threads(linkage: str, weights: str, missing: str) 
 def test_passes_what_naive_hac_makes_of_all_pairs_and_nothing_else(
     graph: Graph, linkage: str, data: st.DataObject
 ) -> None:
-    settings = checked_settings(linkage, None, "distance", all_pairs=True)
+    settings = checked_settings(linkage, None, "distance", metric="euclidean")
     merges, (u, v, w) = naive_merges(graph, settings), columns(graph)
     order = np.array(data.draw(st.permutations(range(len(u)))), int)
     report = audited(graph.n_nodes, (u[order], v[order], w[order]), merges, settings)
@@ -203,7 +203,7 @@ def test_all_pairs_of_points_as_scipy_merges_them(linkage: Any) -> None:
         left, right = sorted((ids[int(a)], ids[int(b)]))
         ids.append(left)
         rows.append((left, right, height, size))
-    settings = checked_settings(linkage, None, "distance", all_pairs=True)
+    settings = checked_settings(linkage, None, "distance", metric="euclidean")
     found = Audit(len(points), made_merges(*rows), settings)
     u, v = np.triu_indices(len(points), 1)
     with ThreadPoolExecutor(2) as pool:
