@@ -51,8 +51,8 @@ def check_options(command: click.Command, parameters: Mapping[str, Parameter]) -
 
 def test_settings_of_a_clustering() -> None:
     names = list(SETTINGS)
-    assert [field.name for field in fields(Settings)] == names
-    assert list(inspect.signature(checked_settings).parameters) == [*names, "all_pairs"]
+    assert [field.name for field in fields(Settings)] == [*names, "metric"]
+    assert list(inspect.signature(checked_settings).parameters) == [*names, "metric"]
     assert list(defaults_of(dask_rac.cluster, SETTINGS).items()) == list(defaults(SETTINGS).items())
     assert defaults_of(dask_rac.plan, SETTINGS) == {name: SETTINGS[name].default for name in IN_PLANS}
     assert {name: STEPS["cluster"][name].default for name in SETTINGS} == defaults(SETTINGS)

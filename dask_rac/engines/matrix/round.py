@@ -15,7 +15,7 @@ from dask_rac.kernels.arrays import Merges
 from dask_rac.kernels.matrix.arrays import Best, Triangle
 from dask_rac.kernels.matrix.fold import fold_ending, fold_rows
 from dask_rac.kernels.matrix.match import end_pairs, live_slots, match, unite
-from dask_rac.kernels.matrix.rounds import DENSE_SHARE, SHRINK_SHARE, kept_groups, new_best
+from dask_rac.kernels.matrix.rounds import SHRINK_SHARE, is_dense, kept_groups, new_best
 from dask_rac.kernels.matrix.search import (
     join_scans,
     join_searches,
@@ -51,7 +51,7 @@ def matrix_round(matrix: Matrix, ceiling: float, team: Team, merges: Merges) -> 
     matched = perf_counter()
     spans = even_spans(pairs, _parts(pairs * clusters, team))
     team.run(lambda span: fold_ending(matrix.code, matrix.triangle, matrix.found, pairs, span), spans)
-    if searches * DENSE_SHARE > matrix.live:
+    if is_dense(searches, matrix.live, matrix.slots):
         _renew(matrix, team, pairs)
     else:
         _update(matrix, team, pairs, searches)

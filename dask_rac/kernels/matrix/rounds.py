@@ -9,7 +9,14 @@ from dask_rac.kernels.matrix.match import end_pairs, live_slots, match, unite
 from dask_rac.kernels.matrix.search import renew_rows, search_rows, take_scans, take_searches
 
 DENSE_SHARE = 8  # with more than one in so many clusters to search for, all of them are scanned
-SHRINK_SHARE = 0.8  # of the slots that live: with fewer, rows are closed up
+SHRINK_SHARE = 0.8  # of the slots that live: with fewer, rows are closed up when they are scanned
+LEAST_SHARE = 0.6  # of the slots that live: with fewer, rows are scanned in any case
+
+
+@kernel
+def is_dense(searches, live, slots):
+    """Whether to scan all rows: where many clusters are searched for, or many slots are dead."""
+    return searches * DENSE_SHARE > live or live < LEAST_SHARE * slots
 
 
 @kernel
@@ -87,7 +94,7 @@ def merge_alone(state, ceiling, merges, rounds):
         live -= pairs
         rows = live_slots(triangle, found)
         fold_ending(code, triangle, found, pairs, (0, pairs))
-        if searches * DENSE_SHARE > live:
+        if is_dense(searches, live, slots):
             shrinks = live < SHRINK_SHARE * slots
             old = groups
             groups = kept_groups(groups, rows) if shrinks else groups

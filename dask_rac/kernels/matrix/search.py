@@ -105,7 +105,9 @@ def search_rows(state, searches, where, best, disturbed, span) -> None:
     `where` is the place of a slot among them, -1 if it is not there. Where rounding makes a merged cluster nearer to
     another slot than its nearest, that slot is marked as disturbed: without this, rounds might find no pair at all.
     """
+    # Arrays are unpacked before the loops: each access to a bundle within them would count references.
     code, (entry, start), groups, found = state
+    (lowest, who, tie), search, partner = best, found.search, found.partner
     size, inner, nearest, height = groups.size, groups.inner, groups.nearest, groups.height
     room = np.empty(BLOCK)
     for i in range(span[0], span[1]):
@@ -114,26 +116,29 @@ def search_rows(state, searches, where, best, disturbed, span) -> None:
         base, upper = start[i], (size[i], inner[i])
         searched = where[i] >= 0
         for at in range(searches):
-            x = found.search[at]
+            x = search[at]
             if x >= i:
                 break
             w = weigh(code, entry[base + x], upper, (size[x], inner[x]))
-            if w <= best.height[at]:
+            if w < lowest[at]:
+                lowest[at], who[at], tie[at] = w, i, -1
+            elif w == lowest[at]:
                 consider(groups, found.after, (x, i), w, best, at)
-            if not searched and w <= height[i] and found.partner[x] >= 0:
+            if not searched and w <= height[i] and partner[x] >= 0:
                 disturbed[i] |= w < height[i] or prefers(groups, found.after, i, x, nearest[i], -1)[0]
         if not searched:
             continue
         at = where[i]
-        merged = found.partner[i] >= 0
+        merged = partner[i] >= 0
         for lo in range(0, i, BLOCK):
             hi = min(lo + BLOCK, i)
             weights = room[: hi - lo]
             weigh_block(code, entry[base + lo : base + hi], size[lo:hi], inner[lo:hi], upper, weights)
-            if least(weights) <= best.height[at]:
+            low = least(weights)
+            if low <= lowest[at] and low < np.inf:
                 for k in range(hi - lo):
-                    if weights[k] <= best.height[at] and weights[k] < np.inf:
-                        consider(groups, found.after, (i, lo + k), weights[k], best, at)
+                    if weights[k] == low:
+                        consider(groups, found.after, (i, lo + k), low, best, at)
             if merged and any_within(weights, height[lo:hi]):
                 for k in range(hi - lo):
                     j = lo + k
@@ -156,7 +161,9 @@ def take_scans(groups, best, search):
     """Give clusters the bests of a scan; list those with a tie in `search`, and return their number."""
     ties = 0
     for s in range(len(best.height)):
-        groups.height[s], groups.nearest[s] = best.height[s], best.nearest[s]
+        # Nothing is nearer to a dead slot than its nearest.
+        groups.height[s] = best.height[s] if best.height[s] < np.inf else -np.inf
+        groups.nearest[s] = best.nearest[s]
         if best.nearest[s] == TIED and best.height[s] < np.inf:
             search[ties] = s
             ties += 1
