@@ -15,14 +15,16 @@ from tests.support.root import ROOT
 README = (ROOT / "README.md").read_text()
 
 
-def test_the_example_runs_and_prints_what_is_shown(
+def test_the_examples_run_one_after_the_other_and_print_what_is_shown(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    ((code, shown),) = re.findall(r"```python\n(.*?)```\n\n```text\n(.*?)```", README, flags=re.DOTALL)
+    examples = re.findall(r"```python\n(.*?)```\n\n```text\n(.*?)```", README, flags=re.DOTALL)
+    assert len(examples) == 2
     names: dict[str, object] = {}
-    exec(code, names)
-    assert capsys.readouterr().out == shown
+    for code, shown in examples:
+        exec(code, names)
+        assert capsys.readouterr().out == shown
     assert isinstance(names["clustering"], dask_rac.Clustering)
     clump, labels, z = (names[name] for name in ("clump", "labels", "Z"))
     assert isinstance(clump, np.ndarray)
