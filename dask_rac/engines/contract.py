@@ -55,6 +55,12 @@ class Limits:
     """The most rows of the input that one task reads."""
     batch_rows: int = BATCH_ROWS
     """Rows of the input that a task decodes at a time."""
+    alone: int = 1024
+    """Slots of a matrix for which one thread does all rounds that are left."""
+    dense_share: float = 1 / 8
+    """With more than this fraction of the clusters to search for, all rows of a matrix are folded and scanned."""
+    shrink_share: float = 0.8
+    """With less than this fraction of the slots of a matrix alive, its rows are closed up."""
     part_merges: int = 4_000_000
     """The most merges in one file, where they are not cut by shard."""
     audit_rows: int = 4_000_000

@@ -41,7 +41,7 @@ class MatrixEngine:
 
     def in_memory(self, given: Any, settings: Settings, team: Team, report: Listener, limits: Limits) -> MergeList:
         """Do all rounds in memory."""
-        return merge_pairs(given, settings, team, report)
+        return merge_pairs(given, settings, team, report, limits)
 
     def pieces(self, source: EdgeSource, unite: bool, work: Work) -> Sequence[EdgePiece]:
         """There are no edges on disk: `results.pairs_audit` reads rows of the triangle."""

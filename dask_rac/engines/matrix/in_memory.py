@@ -14,7 +14,7 @@ from dask_rac.base.events import Event, Listener, RoundRecord
 from dask_rac.base.settings import Settings
 from dask_rac.base.spans import Span, even_spans
 from dask_rac.base.text import size_text
-from dask_rac.engines.contract import MergeList
+from dask_rac.engines.contract import Limits, MergeList
 from dask_rac.engines.forest.state import ForestEdges, tree_order
 from dask_rac.engines.matrix.round import first_nearest, matrix_round
 from dask_rac.engines.matrix.state import Matrix, first_matrix
@@ -25,25 +25,24 @@ from dask_rac.tasks.team import Team
 from dask_rac.vectors.pairs.contract import AllPairs
 from dask_rac.vectors.pairs.triangle import fill_triangle, triangle_bytes, triangle_entries
 
-ALONE = 1024  # clusters for which one thread does all rounds that are left
 NODE_BYTES = 400  # per node, beside the triangle: clusters, pairs, and the bests of each part of a pass
 
 
-def merge_pairs(pairs: AllPairs, settings: Settings, team: Team, report: Listener) -> MergeList:
+def merge_pairs(pairs: AllPairs, settings: Settings, team: Team, report: Listener, limits: Limits) -> MergeList:
     """Cluster all pairs of some nodes."""
-    return merge_triangle(fill_triangle(pairs, team, report), pairs, settings, team, report)
+    return merge_triangle(fill_triangle(pairs, team, report), pairs, settings, team, report, limits)
 
 
 def merge_triangle(
-    triangle: NDArray[np.float64], pairs: AllPairs, settings: Settings, team: Team, report: Listener
+    triangle: NDArray[np.float64], pairs: AllPairs, settings: Settings, team: Team, report: Listener, limits: Limits
 ) -> MergeList:
     """Cluster all pairs whose triangle is given, which is used up."""
     report(Event("rounds", pairs.nodes))
     if settings.linkage == "single":
-        return _span(triangle, pairs.nodes, settings, team)
+        return _span(triangle, pairs.nodes, settings, team, limits)
     if settings.linkage == "ward" and not pairs.squares:
         team.run(lambda span: np.square(triangle[slice(*span)], out=triangle[slice(*span)]), _spans(triangle, team))
-    found = _merge(first_matrix(triangle, pairs.nodes, settings), settings, team, report)
+    found = _merge(first_matrix(triangle, pairs.nodes, settings), settings, team, report, limits)
     if settings.linkage == "ward":
         np.sqrt(np.maximum(found.merges.height, 0.0), out=found.merges.height)
     return found
@@ -84,7 +83,7 @@ def _ceiling(settings: Settings) -> float:
     return height * abs(height) if settings.linkage == "ward" else height
 
 
-def _merge(matrix: Matrix, settings: Settings, team: Team, report: Listener) -> MergeList:
+def _merge(matrix: Matrix, settings: Settings, team: Team, report: Listener, limits: Limits) -> MergeList:
     """Run rounds until no pair is left."""
     nodes, ceiling = matrix.slots, _ceiling(settings)
     merges, when = empty_merges(nodes, np.dtype(np.int64)), np.empty(nodes, np.int32)
@@ -92,8 +91,8 @@ def _merge(matrix: Matrix, settings: Settings, team: Team, report: Listener) -> 
     first_nearest(matrix, team)
     nearest_seconds = perf_counter() - started
     records: list[RoundRecord] = []
-    while matrix.slots > ALONE:
-        record = matrix_round(matrix, ceiling, team, part(merges, merged, None))
+    while matrix.slots > limits.alone:
+        record = matrix_round(matrix, ceiling, team, limits, part(merges, merged, None))
         if record is None:
             break
         record = replace(record, round=len(records) + 1, nearest_seconds=nearest_seconds if not records else 0.0)
@@ -102,7 +101,7 @@ def _merge(matrix: Matrix, settings: Settings, team: Team, report: Listener) -> 
         merged += record.merges
         report(Event("round", nodes, merged, record))
     else:
-        rest = _merge_alone(matrix, ceiling, part(merges, merged, None), len(records))
+        rest = _merge_alone(matrix, ceiling, limits, part(merges, merged, None), len(records))
         for record in rest:
             when[merged : merged + record.merges] = record.round
             merged += record.merges
@@ -111,11 +110,11 @@ def _merge(matrix: Matrix, settings: Settings, team: Team, report: Listener) -> 
     return MergeList(nodes, part(merges, None, merged), when[:merged], records)
 
 
-def _merge_alone(matrix: Matrix, ceiling: float, merges: Merges, before: int) -> list[RoundRecord]:
+def _merge_alone(matrix: Matrix, ceiling: float, limits: Limits, merges: Merges, before: int) -> list[RoundRecord]:
     """Run all rounds that are left in one thread; their time is shared out by the pairs that each went through."""
     started = perf_counter()
     lines = np.empty((matrix.slots, 3), np.int64)
-    _, rounds = merge_alone(matrix.state, ceiling, merges, lines)
+    _, rounds = merge_alone(matrix.state, ceiling, (limits.dense_share, limits.shrink_share), merges, lines)
     seconds = perf_counter() - started
     counts = lines[:rounds].tolist()
     entries = [triangle_entries(clusters) for clusters, _, _ in counts]
@@ -126,10 +125,10 @@ def _merge_alone(matrix: Matrix, ceiling: float, merges: Merges, before: int) ->
     ]
 
 
-def _span(triangle: NDArray[np.float64], nodes: int, settings: Settings, team: Team) -> MergeList:
+def _span(triangle: NDArray[np.float64], nodes: int, settings: Settings, team: Team, limits: Limits) -> MergeList:
     """Run single linkage: the spanning trees of parts, then their edges from the lightest to the heaviest."""
     started = perf_counter()
-    borders = even_spans(nodes, 1 if team.threads == 1 or nodes < ALONE else 1 + int((2 * team.threads) ** 0.5))
+    borders = even_spans(nodes, 1 if team.threads == 1 or nodes < limits.alone else 1 + int((2 * team.threads) ** 0.5))
     jobs = [(*low, *high) for low, high in combinations_with_replacement(borders, 2)]
 
     def span(job: tuple[int, ...]) -> ForestEdges:

@@ -10,12 +10,13 @@ import numpy as np
 
 from dask_rac.base.events import RoundRecord
 from dask_rac.base.spans import Span, even_spans
+from dask_rac.engines.contract import Limits
 from dask_rac.engines.matrix.state import Matrix
 from dask_rac.kernels.arrays import Merges
 from dask_rac.kernels.matrix.arrays import Best, Triangle
 from dask_rac.kernels.matrix.fold import fold_ending, fold_rows
 from dask_rac.kernels.matrix.match import end_pairs, live_slots, match, unite
-from dask_rac.kernels.matrix.rounds import SHRINK_SHARE, is_dense, kept_groups, new_best
+from dask_rac.kernels.matrix.rounds import is_dense, kept_groups, new_best
 from dask_rac.kernels.matrix.search import (
     join_scans,
     join_searches,
@@ -39,7 +40,7 @@ def first_nearest(matrix: Matrix, team: Team) -> None:
     _take(matrix, team, best)
 
 
-def matrix_round(matrix: Matrix, ceiling: float, team: Team, merges: Merges) -> RoundRecord | None:
+def matrix_round(matrix: Matrix, ceiling: float, team: Team, limits: Limits, merges: Merges) -> RoundRecord | None:
     """Merge all reciprocal pairs; None if there are none."""
     started = perf_counter()
     pairs, searches = match(matrix.triangle, matrix.groups, matrix.found, ceiling)
@@ -51,8 +52,8 @@ def matrix_round(matrix: Matrix, ceiling: float, team: Team, merges: Merges) -> 
     matched = perf_counter()
     spans = even_spans(pairs, _parts(pairs * clusters, team))
     team.run(lambda span: fold_ending(matrix.code, matrix.triangle, matrix.found, pairs, span), spans)
-    if is_dense(searches, matrix.live, matrix.slots):
-        _renew(matrix, team, pairs)
+    if is_dense(searches, matrix.live, matrix.slots, (limits.dense_share, limits.shrink_share)):
+        _renew(matrix, team, pairs, matrix.live < limits.shrink_share * matrix.slots)
     else:
         _update(matrix, team, pairs, searches)
     return RoundRecord(
@@ -65,11 +66,10 @@ def matrix_round(matrix: Matrix, ceiling: float, team: Team, merges: Merges) -> 
     )
 
 
-def _renew(matrix: Matrix, team: Team, pairs: int) -> None:
-    """Fold all rows and find the nearest of every cluster in the same pass; close up the rows now and then."""
+def _renew(matrix: Matrix, team: Team, pairs: int, shrinks: bool) -> None:
+    """Fold all rows and find the nearest of every cluster in the same pass; close up the rows if it `shrinks`."""
     triangle, found = matrix.triangle, matrix.found
     rows = live_slots(triangle, found)
-    shrinks = matrix.live < SHRINK_SHARE * matrix.slots
     groups = kept_groups(matrix.groups, rows) if shrinks else matrix.groups
     best = _over_rows(
         len(rows),

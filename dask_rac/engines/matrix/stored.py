@@ -44,7 +44,7 @@ def merge_stored(job: Job, given: Any, memory: int, threads: int) -> Merged:
         refuse_large(pairs.nodes, memory)
         triangle = fill_triangle(pairs, team, report)
         facts = _facts(triangle, pairs, job.settings.sign)
-        found = merge_triangle(triangle, pairs, job.settings, team, report)
+        found = merge_triangle(triangle, pairs, job.settings, team, report, job.limits)
     merges = found.merges
     raise_heights(merges.left, merges.right, merges.height, np.full(found.nodes, -np.inf))
     tables = tuple(

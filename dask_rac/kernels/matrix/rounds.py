@@ -8,15 +8,14 @@ from dask_rac.kernels.matrix.fold import fold_ending, fold_rows
 from dask_rac.kernels.matrix.match import end_pairs, live_slots, match, unite
 from dask_rac.kernels.matrix.search import renew_rows, search_rows, take_scans, take_searches
 
-DENSE_SHARE = 8  # with more than one in so many clusters to search for, all of them are scanned
-SHRINK_SHARE = 0.8  # of the slots that live: with fewer, rows are closed up when they are scanned
-LEAST_SHARE = 0.6  # of the slots that live: with fewer, rows are scanned in any case
+LEAST_SHARE = 0.75  # of the slots at which rows are closed up: with fewer alive, all rows are scanned in any case
 
 
 @kernel
-def is_dense(searches, live, slots):
+def is_dense(searches, live, slots, shares):
     """Whether to scan all rows: where many clusters are searched for, or many slots are dead."""
-    return searches * DENSE_SHARE > live or live < LEAST_SHARE * slots
+    dense_share, shrink_share = shares
+    return searches > dense_share * live or live < LEAST_SHARE * shrink_share * slots
 
 
 @kernel
@@ -65,10 +64,12 @@ def search_again(code, triangle, groups, found, disturbed) -> None:
 
 
 @kernel
-def merge_alone(state, ceiling, merges, rounds):
+def merge_alone(state, ceiling, shares, merges, rounds):
     """Merge until no pair is left below the ceiling; return the numbers of merges and rounds.
 
-    `rounds` gets a line for each round: clusters before it, merges, and clusters whose nearest had to be found again.
+    `shares` are those of `engines.contract.Limits`: of clusters to search for above which all are scanned, of slots
+    that live below which rows are closed up. `rounds` gets a line for each round: clusters before it, merges, and
+    clusters whose nearest had to be found again.
     """
     code, triangle, groups, found = state
     done = count = live = 0
@@ -94,8 +95,8 @@ def merge_alone(state, ceiling, merges, rounds):
         live -= pairs
         rows = live_slots(triangle, found)
         fold_ending(code, triangle, found, pairs, (0, pairs))
-        if is_dense(searches, live, slots):
-            shrinks = live < SHRINK_SHARE * slots
+        if is_dense(searches, live, slots, shares):
+            shrinks = live < shares[1] * slots
             old = groups
             groups = kept_groups(groups, rows) if shrinks else groups
             best = new_best(len(groups.ids))
