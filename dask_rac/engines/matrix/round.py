@@ -7,13 +7,14 @@ from time import perf_counter
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dask_rac.base.events import RoundRecord
 from dask_rac.base.spans import Span, even_spans
 from dask_rac.engines.contract import Limits
 from dask_rac.engines.matrix.state import Matrix
 from dask_rac.kernels.arrays import Merges
-from dask_rac.kernels.matrix.arrays import Best, Triangle
+from dask_rac.kernels.matrix.arrays import Best, Triangle, Wanted
 from dask_rac.kernels.matrix.fold import fold_ending, fold_rows
 from dask_rac.kernels.matrix.match import end_pairs, live_slots, match, unite
 from dask_rac.kernels.matrix.rounds import is_dense, kept_groups, new_best
@@ -25,7 +26,9 @@ from dask_rac.kernels.matrix.search import (
     search_rows,
     take_scans,
     take_searches,
+    wanted_slots,
 )
+from dask_rac.kernels.matrix.ties import list_members
 from dask_rac.tasks.team import Team
 from dask_rac.vectors.pairs.triangle import triangle_entries, triangle_spans
 
@@ -92,12 +95,10 @@ def _update(matrix: Matrix, team: Team, pairs: int, searches: int) -> None:
     team.run(lambda span: fold_rows(code, triangle, rows, found, pairs, span), spans)
     end_pairs(triangle, groups, found, pairs)
     groups.height[found.search[:searches]] = -np.inf
-    disturbed = _search(matrix, team, searches)
-    if disturbed.any():
-        again = np.flatnonzero(disturbed)
-        found.search[: len(again)] = again
+    again = np.flatnonzero(_search(matrix, team, found.search[:searches]))
+    if len(again):
         found.partner[:] = -1
-        _search(matrix, team, len(again))
+        _search(matrix, team, again)
 
 
 def _take(matrix: Matrix, team: Team, best: Best) -> None:
@@ -105,26 +106,25 @@ def _take(matrix: Matrix, team: Team, best: Best) -> None:
     ties = take_scans(matrix.groups, best, matrix.found.search)
     if ties:
         matrix.found.partner[:] = -1
-        _search(matrix, team, ties)
+        _search(matrix, team, matrix.found.search[:ties])
 
 
-def _search(matrix: Matrix, team: Team, searches: int) -> Any:
-    """Find the nearest of the slots in `found.search`; return which others a merged cluster came nearer to."""
-    groups, found = matrix.groups, matrix.found
-    where, disturbed = np.full(matrix.slots, -1), np.zeros(matrix.slots, np.bool_)
-    where[found.search[:searches]] = np.arange(searches)
-    spans = triangle_spans(matrix.slots, _parts(searches * matrix.slots, team))
+def _search(matrix: Matrix, team: Team, slots: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Find the nearest of some slots; return which others a merged cluster came nearer to than their nearest."""
+    wanted: Wanted = wanted_slots(slots, matrix.slots)
+    members = list_members(matrix.state)
+    spans = triangle_spans(matrix.slots, _parts(len(slots) * matrix.slots, team))
 
     def search(span: Span) -> Best:
-        best: Best = new_best(searches)
-        search_rows(matrix.state, searches, where, best, disturbed, span)
+        best: Best = new_best(len(slots))
+        search_rows(matrix.state, members, wanted, best, span)
         return best
 
     first, *others = team.run(search, spans)
     for other in others:
-        join_searches(groups, found, searches, first, other)
-    take_searches(groups, found, searches, first)
-    return disturbed
+        join_searches(members, wanted, first, other)
+    take_searches(matrix.groups, wanted, first)
+    return wanted.disturbed
 
 
 def _over_rows(rows: int, team: Team, pass_over: Callable[[Best, Span], Any], slots: int | None = None) -> Best:

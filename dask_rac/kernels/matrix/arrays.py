@@ -49,6 +49,14 @@ class State(NamedTuple):
     found: Match
 
 
+class Wanted(NamedTuple):
+    """The slots whose nearest is searched for, and what else the search finds."""
+
+    slot: NDArray[np.int64]  # ascending
+    where: NDArray[np.int64]  # the place of each slot among these, -1 if it is not there
+    disturbed: NDArray[np.bool_]  # slots, not among these, that a merged cluster came nearer to than their nearest
+
+
 class Best(NamedTuple):
     """The nearest found so far, for some slots."""
 

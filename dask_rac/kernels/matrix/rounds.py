@@ -6,7 +6,8 @@ from dask_rac.kernels.jit import kernel
 from dask_rac.kernels.matrix.arrays import Best, Groups, Match, State, Triangle
 from dask_rac.kernels.matrix.fold import fold_ending, fold_rows
 from dask_rac.kernels.matrix.match import end_pairs, live_slots, match, unite
-from dask_rac.kernels.matrix.search import renew_rows, search_rows, take_scans, take_searches
+from dask_rac.kernels.matrix.search import renew_rows, search_rows, take_scans, take_searches, wanted_slots
+from dask_rac.kernels.matrix.ties import list_members
 
 LEAST_SHARE = 0.75  # of the slots at which rows are closed up: with fewer alive, all rows are scanned in any case
 
@@ -38,29 +39,13 @@ def kept_groups(groups, live):
 
 
 @kernel
-def search_alone(code, triangle, groups, found, searches):
-    """Find the nearest of the slots in `found.search`; return which others are disturbed."""
-    slots = len(groups.ids)
-    where, disturbed = np.full(slots, -1), np.zeros(slots, np.bool_)
-    for at in range(searches):
-        where[found.search[at]] = at
-    best = new_best(searches)
-    search_rows(State(code, triangle, groups, found), searches, where, best, disturbed, (0, slots))
-    take_searches(groups, found, searches, best)
-    return disturbed
-
-
-@kernel
-def search_again(code, triangle, groups, found, disturbed) -> None:
-    """Find the nearest of the slots that are marked."""
-    searches = 0
-    for s in range(len(disturbed)):
-        if disturbed[s]:
-            found.search[searches] = s
-            searches += 1
-    if searches:
-        found.partner[:] = -1
-        search_alone(code, triangle, groups, found, searches)
+def search_alone(state, search):
+    """Find the nearest of some slots; return which others are disturbed."""
+    groups = state.groups
+    wanted, best = wanted_slots(search, len(groups.ids)), new_best(len(search))
+    search_rows(state, list_members(state), wanted, best, (0, len(groups.ids)))
+    take_searches(groups, wanted, best)
+    return wanted.disturbed
 
 
 @kernel
@@ -108,11 +93,14 @@ def merge_alone(state, ceiling, shares, merges, rounds):
             ties = take_scans(groups, best, found.search)
             if ties:
                 found.partner[:] = -1
-                search_alone(code, triangle, groups, found, ties)
+                search_alone(State(code, triangle, groups, found), found.search[:ties])
         else:
             fold_rows(code, triangle, rows, found, pairs, (0, len(rows)))
             end_pairs(triangle, groups, found, pairs)
             for at in range(searches):
                 groups.height[found.search[at]] = -np.inf
-            disturbed = search_alone(code, triangle, groups, found, searches)
-            search_again(code, triangle, groups, found, disturbed)
+            state = State(code, triangle, groups, found)
+            again = np.flatnonzero(search_alone(state, found.search[:searches]))
+            if len(again):
+                found.partner[:] = -1
+                search_alone(state, again)

@@ -8,6 +8,7 @@ rows with bests of its own, which are then joined.
 import numpy as np
 
 from dask_rac.kernels.jit import kernel
+from dask_rac.kernels.matrix.arrays import Wanted
 from dask_rac.kernels.matrix.fold import FOLD_ROWS, fold_block, shrink_row, sort_room
 from dask_rac.kernels.matrix.ties import prefers
 from dask_rac.kernels.matrix.weights import least, weigh, weigh_block
@@ -84,7 +85,7 @@ def renew_rows(state, live, pairs, groups, best, span) -> None:
 
 
 @kernel
-def consider(groups, after, pair, weight, best, at) -> None:
+def consider(members, pair, weight, best, at) -> None:
     """Compare one more cluster with the best of a slot, which is the first of the pair."""
     slot, other = pair
     if weight > best.height[at] or other < 0:
@@ -92,22 +93,22 @@ def consider(groups, after, pair, weight, best, at) -> None:
     if weight < best.height[at] or best.nearest[at] < 0:
         best.height[at], best.nearest[at], best.tie[at] = weight, other, -1
     elif other != best.nearest[at]:
-        better, tie = prefers(groups, after, slot, other, best.nearest[at], best.tie[at])
+        better, tie = prefers(members, slot, other, best.nearest[at], best.tie[at])
         best.tie[at] = tie
         if better:
             best.nearest[at] = other
 
 
 @kernel
-def search_rows(state, searches, where, best, disturbed, span) -> None:
-    """Compare a range of rows with the bests of the slots in `found.search`, ties included.
+def search_rows(state, members, wanted, best, span) -> None:
+    """Compare a range of rows with the bests of the slots that are searched for, ties included.
 
-    `where` is the place of a slot among them, -1 if it is not there. Where rounding makes a merged cluster nearer to
-    another slot than its nearest, that slot is marked as disturbed: without this, rounds might find no pair at all.
+    Where rounding makes a merged cluster nearer to another slot than its nearest, that slot is marked as disturbed:
+    without this, rounds might find no pair at all.
     """
     # Arrays are unpacked before the loops: each access to a bundle within them would count references.
     code, (entry, start), groups, found = state
-    (lowest, who, tie), search, partner = best, found.search, found.partner
+    (lowest, who, tie), (search, where, disturbed), partner = best, wanted, found.partner
     size, inner, nearest, height = groups.size, groups.inner, groups.nearest, groups.height
     room = np.empty(BLOCK)
     for i in range(span[0], span[1]):
@@ -115,7 +116,7 @@ def search_rows(state, searches, where, best, disturbed, span) -> None:
             continue
         base, upper = start[i], (size[i], inner[i])
         searched = where[i] >= 0
-        for at in range(searches):
+        for at in range(len(search)):
             x = search[at]
             if x >= i:
                 break
@@ -123,9 +124,9 @@ def search_rows(state, searches, where, best, disturbed, span) -> None:
             if w < lowest[at]:
                 lowest[at], who[at], tie[at] = w, i, -1
             elif w == lowest[at]:
-                consider(groups, found.after, (x, i), w, best, at)
+                consider(members, (x, i), w, best, at)
             if not searched and w <= height[i] and partner[x] >= 0:
-                disturbed[i] |= w < height[i] or prefers(groups, found.after, i, x, nearest[i], -1)[0]
+                disturbed[i] |= w < height[i] or prefers(members, i, x, nearest[i], -1)[0]
         if not searched:
             continue
         at = where[i]
@@ -138,12 +139,12 @@ def search_rows(state, searches, where, best, disturbed, span) -> None:
             if low <= lowest[at] and low < np.inf:
                 for k in range(hi - lo):
                     if weights[k] == low:
-                        consider(groups, found.after, (i, lo + k), low, best, at)
+                        consider(members, (i, lo + k), low, best, at)
             if merged and any_within(weights, height[lo:hi]):
                 for k in range(hi - lo):
                     j = lo + k
                     if weights[k] <= height[j] and where[j] < 0 and start[j] >= 0:
-                        disturbed[j] |= weights[k] < height[j] or prefers(groups, found.after, j, i, nearest[j], -1)[0]
+                        disturbed[j] |= weights[k] < height[j] or prefers(members, j, i, nearest[j], -1)[0]
 
 
 @kernel
@@ -171,18 +172,27 @@ def take_scans(groups, best, search):
 
 
 @kernel
-def join_searches(groups, found, searches, into, other) -> None:
-    """Add the bests that another thread has searched for."""
-    for at in range(searches):
-        if other.nearest[at] >= 0:
-            consider(groups, found.after, (found.search[at], other.nearest[at]), other.height[at], into, at)
+def wanted_slots(search, slots):
+    """Return the slots that are searched for, with nothing found yet; there are `slots` in all."""
+    wanted = Wanted(search.copy(), np.full(slots, -1), np.zeros(slots, np.bool_))
+    for at in range(len(search)):
+        wanted.where[search[at]] = at
+    return wanted
 
 
 @kernel
-def take_searches(groups, found, searches, best) -> None:
+def join_searches(members, wanted, into, other) -> None:
+    """Add the bests that another thread has searched for."""
+    for at in range(len(wanted.slot)):
+        if other.nearest[at] >= 0:
+            consider(members, (wanted.slot[at], other.nearest[at]), other.height[at], into, at)
+
+
+@kernel
+def take_searches(groups, wanted, best) -> None:
     """Give clusters the bests of a search."""
-    for at in range(searches):
-        s = found.search[at]
+    for at in range(len(wanted.slot)):
+        s = wanted.slot[at]
         groups.height[s], groups.nearest[s] = best.height[at], best.nearest[at]
 
 
