@@ -75,7 +75,7 @@ def linkage(
         raise InputError(f"method='ward' is defined by euclidean distances: leave out metric={metric!r}")
     if values.ndim == 2:
         known = OURS.get(metric) if isinstance(metric, str) else None
-        given, name = (values, known) if known else (pdist(values, metric), PRECOMPUTED)
+        given, name = (values, known) if known else (_distances(values, metric), PRECOMPUTED)
     else:
         given, name = values, PRECOMPUTED
     tree: NDArray[np.float64] = cluster(given, method, metric=name, progress=False).to_scipy()
@@ -85,9 +85,24 @@ def linkage(
     return ordered
 
 
+def _distances(values: NDArray[Any], metric: Any) -> NDArray[np.float64]:
+    """Return what scipy computes; some of its metrics pass over NaN, which only a function of the user may do."""
+    finite = np.isfinite(values) if isinstance(metric, str) and values.dtype.kind == "f" else np.True_
+    if not finite.all():
+        row, column = np.argwhere(~finite)[0].tolist()
+        raise InputError(
+            f"row {row} of y has {values[row, column]:g} in dimension {column}: drop such rows, or fill the values in"
+        )
+    found: NDArray[np.float64] = pdist(values, metric)
+    return found
+
+
 def _checked(y: Any) -> NDArray[Any]:
     """Return distances or observations as an array; raise or warn if they are something else."""
-    values = np.asarray(y)
+    try:
+        values = np.asarray(y)
+    except ValueError as error:
+        raise InputError(f"y is not an array of numbers ({error}): give rows of equal length") from error
     if values.dtype.kind in "biu":
         values = values.astype(np.float64)
     if values.ndim not in (1, 2):
@@ -96,7 +111,7 @@ def _checked(y: Any) -> NDArray[Any]:
         )
     if values.ndim == 2:
         if len(values) < 2:
-            raise InputError(f"y has {len(values)} observations: give two or more")
+            raise InputError(f"y has {len(values)} observation{'s' * (len(values) != 1)}: give two or more")
         if looks_like_distances(values):
             warnings.warn(
                 ClusterWarning(
