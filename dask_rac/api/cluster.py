@@ -16,14 +16,14 @@ from dask_rac.base.checks import check_kind
 from dask_rac.base.defaults import setting
 from dask_rac.base.errors import InputError
 from dask_rac.base.events import Listener
-from dask_rac.base.settings import Settings, checked_settings
+from dask_rac.base.settings import PRECOMPUTED, Settings, checked_settings
 from dask_rac.edges.given import known_nodes
 from dask_rac.engines.matrix.given import open_pairs
 from dask_rac.files.folder import Folder
 from dask_rac.results.clustering import Clustering
 from dask_rac.results.stored import StoredClustering, open_result
 from dask_rac.runs.begin import begin_pairs_run, begin_run
-from dask_rac.runs.in_memory import cluster_edges, cluster_pairs
+from dask_rac.runs.in_memory import check_pairs_room, cluster_edges, cluster_pairs
 from dask_rac.runs.options import PlanOptions, RunOptions, check_options
 from dask_rac.runs.plan import Plan, plan_stored
 from dask_rac.runs.resume import resume_run
@@ -32,6 +32,7 @@ from dask_rac.store.advice import refuse_taken_store
 from dask_rac.store.header import read_header
 from dask_rac.tasks.client import choose_scheduler
 from dask_rac.vectors.graph.request import GraphRequest, request_of
+from dask_rac.vectors.sources.opening import is_dask_array
 
 
 @overload
@@ -244,7 +245,8 @@ def _refuse_early(options: PlanOptions, edges: Any, settings: Settings, request:
     if isinstance(options, RunOptions):
         refuse_taken_store(Folder(options.store))
     if settings.metric:
-        open_pairs(edges, settings)
+        if settings.metric == PRECOMPUTED or not is_dask_array(edges):  # which would be computed
+            check_pairs_room(open_pairs(edges, settings).nodes, options)
     elif request is None:
         known_nodes(edges, settings.weights)
 

@@ -30,7 +30,7 @@ from dask_rac.engines.rows.load import load_graph
 from dask_rac.engines.rows.needs import EntrySizes, rest_bytes
 from dask_rac.engines.warmup import compile_kernels, compile_pair_kernels
 from dask_rac.kernels.arrays import Merges
-from dask_rac.runs.options import PlanOptions
+from dask_rac.runs.options import PlanOptions, RunOptions
 from dask_rac.tasks import messages
 from dask_rac.tasks.client import choose_scheduler
 from dask_rac.tasks.machine import memory_limit, new_team
@@ -38,6 +38,7 @@ from dask_rac.tasks.task_graph import computed, is_lazy, lazy_list, single_task
 from dask_rac.tasks.team import Team
 from dask_rac.tasks.threads import Threads
 from dask_rac.tasks.workers import Workers, WorkersDiedError
+from dask_rac.vectors.sources.opening import is_dask_array
 
 SHARE = 0.95  # fraction of its memory that a worker may use: above, Dask kills it
 PROCESS_BYTES = 300_000_000  # of the interpreter and its libraries
@@ -68,9 +69,15 @@ def cluster_edges(edges: Any, settings: Settings, options: PlanOptions, report: 
     shipped = _shippable(edges)
     if not isinstance(shipped, str) and not is_lazy(shipped):
         check_room(shipped, options.n_nodes, settings, most)
+    _prefer_largest(place, limits)
+    return _compute(place, shipped, task, report)
+
+
+def _prefer_largest(place: Workers, limits: dict[str, int]) -> None:
+    """Run on one of the workers with most memory."""
+    most = max(limits.values())
     if min(limits.values()) < most:
         place.preferred = [address for address, limit in limits.items() if limit == most]
-    return _compute(place, shipped, task, report)
 
 
 def cluster_pairs(given: Any, settings: Settings, options: PlanOptions, report: Listener) -> MergeList:
@@ -79,15 +86,28 @@ def cluster_pairs(given: Any, settings: Settings, options: PlanOptions, report: 
     if isinstance(place, Threads):
         with new_team() as team:
             return find_merges(given, task, team, memory_limit(), report)
-    place.ready()
-    return _compute(place, shippable_pairs(given), task, report)
+    limits = place.ready()
+    most = max(limits.values())
+    shipped = shippable_pairs(given)
+    if not isinstance(shipped, str):
+        refuse_large(open_pairs(shipped, settings).nodes, int(SHARE * most))
+    _prefer_largest(place, limits)
+    return _compute(place, shipped, task, report)
+
+
+def check_pairs_room(nodes: int, options: PlanOptions) -> None:
+    """Raise if all pairs of so many nodes do not fit in this process; what workers have is known when they answer."""
+    place = choose_scheduler(options.client)
+    if isinstance(place, Threads):
+        stored = isinstance(options, RunOptions)
+        refuse_large(nodes, place.budget(options.memory).process if stored else int(SHARE * memory_limit()))
 
 
 def shippable_pairs(given: Any) -> Any:
     """Return vectors or distances in a form for a worker: a path, or data in memory here."""
     if isinstance(given, str | PathLike):
         return absolute(given)
-    return given.compute() if is_lazy(given) else given
+    return given.compute() if is_dask_array(given) else given
 
 
 def absolute(path: str | PathLike[str]) -> str:
