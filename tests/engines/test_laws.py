@@ -1,8 +1,8 @@
 """The laws that every engine keeps, in every way of running it. An engine that is registered needs no test of its own.
 
-`engine` goes over `ENGINES`, each with all its linkages, `way` over the ways of running: in memory, through stores of
-1, 3 and 16 shards, on workers. A law is checked for named graphs (empty, stars, hubs, ties, edges given twice) and for
-generated ones.
+`engine` goes over the `ENGINES` of graphs, each with all its linkages, `way` over the ways of running: in memory,
+through stores of 1, 3 and 16 shards, on workers. A law is checked for named graphs (empty, stars, hubs, ties, edges
+given twice) and for generated ones. `test_matrix_laws.py` has the same laws for all pairs.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from tests.support.results import assert_same, merges_frame
 from tests.support.stored import steps_of
 from tests.support.strategies import Problem
 
-LINKAGES = [(engine, linkage) for engine in ENGINES for linkage in sorted(engine.linkages)]
+LINKAGES = [(engine, linkage) for engine in ENGINES for linkage in sorted(engine.linkages) if not engine.all_pairs]
 NODE_BYTES = (1, 20, 40, 80, 10**6)
 """Budgets per node: from too little for any run to enough for all that is generated to stay in memory."""
 
@@ -275,19 +275,25 @@ def test_where_nothing_fits_a_plan_says_what_would(engine: Engine, linkage: str)
             engine.sizes(given, settings, shards, Budget(memory, 1, 2))
 
 
-def test_the_linkages_of_engines_are_public_and_each_has_one_engine() -> None:
-    public = set(get_args(Linkage)) - {"ward"}  # for all pairs only
-    assert sorted(linkage for _, linkage in LINKAGES) == sorted(public)
+@pytest.mark.parametrize("all_pairs", [False, True], ids=["edges", "all pairs"])
+def test_the_linkages_of_engines_are_public_and_each_has_one_engine(all_pairs: bool) -> None:
+    public = set(get_args(Linkage)) - (set() if all_pairs else {"ward"})
+    known = [linkage for engine in ENGINES if engine.all_pairs == all_pairs for linkage in engine.linkages]
+    assert sorted(known) == sorted(public)
     assert len({engine.name for engine in ENGINES}) == len(ENGINES)
 
 
-def test_an_engine_is_chosen_by_its_linkage_and_by_its_name(engine: Engine, linkage: str) -> None:
-    settings = checked_settings(linkage, 1.0, "distance", None, "error", True)
-    assert engine_for(settings) is engine
-    for other in ENGINES:
-        assert engine_for(settings, other.name) is other
+@pytest.mark.parametrize("engine", ENGINES, ids=lambda engine: engine.name)
+def test_an_engine_is_chosen_by_its_linkage_and_by_its_name(engine: Engine) -> None:
+    given: dict[str, Any] = {"missing": None, "metric": "euclidean"} if engine.all_pairs else {"missing": 1.0}
+    for linkage in engine.linkages:
+        settings = checked_settings(linkage, weights="distance", **given)
+        assert engine_for(settings) is engine
+        for other in ENGINES:
+            assert engine_for(settings, other.name) is other
 
 
+@pytest.mark.parametrize("engine", ENGINES, ids=lambda engine: engine.name)
 def test_an_engine_has_the_members_of_the_contract(engine: Engine) -> None:
     assert isinstance(engine.name, str)
     assert engine.name.isidentifier()
