@@ -18,12 +18,11 @@ from dask_rac.base.errors import InputError
 from dask_rac.base.events import Listener
 from dask_rac.base.settings import PRECOMPUTED, Settings, checked_settings
 from dask_rac.edges.given import known_nodes
-from dask_rac.engines.matrix.given import open_pairs
 from dask_rac.files.folder import Folder
 from dask_rac.results.clustering import Clustering
 from dask_rac.results.stored import StoredClustering, open_result
 from dask_rac.runs.begin import begin_pairs_run, begin_run
-from dask_rac.runs.in_memory import check_pairs_room, cluster_edges, cluster_pairs
+from dask_rac.runs.in_memory import check_pairs, cluster_edges, cluster_pairs
 from dask_rac.runs.options import PlanOptions, RunOptions, check_options
 from dask_rac.runs.plan import Plan, plan_stored
 from dask_rac.runs.resume import resume_run
@@ -246,7 +245,7 @@ def _refuse_early(options: PlanOptions, edges: Any, settings: Settings, request:
         refuse_taken_store(Folder(options.store))
     if settings.metric:
         if settings.metric == PRECOMPUTED or not is_dask_array(edges):  # which would be computed
-            check_pairs_room(open_pairs(edges, settings).nodes, options)
+            check_pairs(edges, settings, options)
     elif request is None:
         known_nodes(edges, settings.weights)
 

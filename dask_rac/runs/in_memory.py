@@ -90,17 +90,23 @@ def cluster_pairs(given: Any, settings: Settings, options: PlanOptions, report: 
     most = max(limits.values())
     shipped = shippable_pairs(given)
     if not isinstance(shipped, str):
-        refuse_large(open_pairs(shipped, settings).nodes, int(SHARE * most))
+        refuse_large(open_pairs(shipped, settings).nodes, pairs_room(shipped, most))
     _prefer_largest(place, limits)
     return _compute(place, shipped, task, report)
 
 
-def check_pairs_room(nodes: int, options: PlanOptions) -> None:
-    """Raise if all pairs of so many nodes do not fit in this process; what workers have is known when they answer."""
-    place = choose_scheduler(options.client)
+def check_pairs(given: Any, settings: Settings, options: PlanOptions) -> None:
+    """Raise if all pairs cannot be opened, or do not fit in this process; workers are asked when the run starts."""
+    nodes, place = open_pairs(given, settings).nodes, choose_scheduler(options.client)
     if isinstance(place, Threads):
         stored = isinstance(options, RunOptions)
-        refuse_large(nodes, place.budget(options.memory).process if stored else int(SHARE * memory_limit()))
+        refuse_large(nodes, place.budget(options.memory).process if stored else pairs_room(given, memory_limit()))
+
+
+def pairs_room(given: Any, limit: int) -> int:
+    """Return the bytes for all pairs in a process of so much memory: what the interpreter and the input leave."""
+    held = given.nbytes if isinstance(given, np.ndarray) and not isinstance(given, np.memmap) else 0
+    return max(0, int(SHARE * limit) - PROCESS_BYTES - held)
 
 
 def shippable_pairs(given: Any) -> Any:
@@ -124,7 +130,7 @@ def find_merges(given: Any, task: Task, team: Team, memory: int, report: Listene
 def _merge_pairs(given: Any, task: Task, team: Team, memory: int, report: Listener) -> MergeList:
     """Cluster all pairs."""
     pairs = open_pairs(given, task.settings)
-    refuse_large(pairs.nodes, int(SHARE * memory))
+    refuse_large(pairs.nodes, pairs_room(given, memory))
     report(Event("compile", pairs.nodes))
     compile_pair_kernels()
     found = run(pairs, task.settings, team, report, task.limits)
