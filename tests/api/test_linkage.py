@@ -18,7 +18,7 @@ from scipy.spatial.distance import pdist, squareform
 import dask_rac
 from tests.support.effort import examples
 
-METHODS = ("single", "complete", "average", "weighted", "ward")
+METHODS: tuple[Any, ...] = ("single", "complete", "average", "weighted", "ward")
 
 
 def farthest_step(one: NDArray[np.float64], other: NDArray[np.float64]) -> float:
@@ -61,7 +61,7 @@ def same_partition(one: NDArray[Any], other: NDArray[Any]) -> bool:
     return len(pairs) == len({a for a, _ in pairs}) == len({b for _, b in pairs})
 
 
-def assert_as_scipy(y: NDArray[Any], method: str, metric: Any = "euclidean") -> None:
+def assert_as_scipy(y: NDArray[Any], method: Any, metric: Any = "euclidean") -> None:
     """The same clusters at the same heights, for distances that are all different."""
     found, expected = dask_rac.linkage(y, method, metric), hierarchy.linkage(y, method, metric)
     assert found.shape == expected.shape
@@ -70,19 +70,20 @@ def assert_as_scipy(y: NDArray[Any], method: str, metric: Any = "euclidean") -> 
     np.testing.assert_allclose(found[:, 2], expected[:, 2], rtol=1e-9, atol=1e-13)
     assert clusters_of(found) == clusters_of(expected)
     height = (expected[len(expected) // 2, 2] + expected[len(expected) // 2 - 1, 2]) / 2
-    for criterion, value in (("maxclust", 4), ("distance", height)):
+    cuts: tuple[Any, ...] = ("maxclust", 4), ("distance", height)
+    for criterion, value in cuts:
         labels = (hierarchy.fcluster(tree, value, criterion) for tree in (found, expected))
         assert same_partition(*labels)
 
 
 @pytest.mark.parametrize("metric", METRICS, ids=lambda metric: getattr(metric, "__name__", metric))
 @pytest.mark.parametrize("method", METHODS)
-def test_observations_give_the_tree_of_scipy(method: str, metric: Any) -> None:
+def test_observations_give_the_tree_of_scipy(method: Any, metric: Any) -> None:
     if method == "ward" and metric != "euclidean":
         pytest.skip("ward is euclidean")
     for seed in range(6):
         random = np.random.default_rng(seed)
-        values = random.standard_normal((random.integers(8, 70), 6)) + 0.2
+        values: Any = random.standard_normal((random.integers(8, 70), 6)) + 0.2
         if metric == "canberra":  # where signs differ, all values are at distance 1
             values = np.abs(values)
         if metric in OF_BITS:
@@ -93,7 +94,7 @@ def test_observations_give_the_tree_of_scipy(method: str, metric: Any) -> None:
             assert_as_scipy(values, method, metric)
 
 
-def _assert_first_heights(values: NDArray[Any], method: str, metric: str) -> None:
+def _assert_first_heights(values: NDArray[Any], method: Any, metric: Any) -> None:
     """Where all is tied, only single linkage has one sequence of heights; others begin with the same."""
     found, expected = dask_rac.linkage(values, method, metric), hierarchy.linkage(values, method, metric)
     np.testing.assert_allclose(found[0, 2], expected[0, 2], rtol=1e-9, atol=1e-13)
@@ -102,7 +103,7 @@ def _assert_first_heights(values: NDArray[Any], method: str, metric: str) -> Non
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_condensed_distances_give_the_tree_of_scipy(method: str) -> None:
+def test_condensed_distances_give_the_tree_of_scipy(method: Any) -> None:
     @examples(120)
     @given(st.integers(2, 120), st.integers(0, 2**32 - 1), st.booleans(), st.sampled_from([1e-150, 1.0, 1e150]))
     def check(nodes: int, seed: int, is_metric: bool, scale: float) -> None:
@@ -117,7 +118,7 @@ def test_condensed_distances_give_the_tree_of_scipy(method: str) -> None:
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_thousands_of_points_give_the_tree_of_scipy_in_threads(method: str) -> None:
+def test_thousands_of_points_give_the_tree_of_scipy_in_threads(method: Any) -> None:
     random = np.random.default_rng(1)
     values = random.standard_normal((2500, 3)) + random.integers(0, 5, (2500, 1)) * 3
     with dask.config.set(num_workers=2):
@@ -125,7 +126,7 @@ def test_thousands_of_points_give_the_tree_of_scipy_in_threads(method: str) -> N
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_ties_give_the_heights_of_scipy_where_they_are_unique(method: str) -> None:
+def test_ties_give_the_heights_of_scipy_where_they_are_unique(method: Any) -> None:
     """Copies of points are at distance 0; what is above them does not depend on their order."""
     random = np.random.default_rng(9)
     values = np.repeat(random.standard_normal((40, 3)), random.integers(1, 4, 40), axis=0)
@@ -135,7 +136,7 @@ def test_ties_give_the_heights_of_scipy_where_they_are_unique(method: str) -> No
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_leaves_are_ordered_as_in_scipy(method: str) -> None:
+def test_leaves_are_ordered_as_in_scipy(method: Any) -> None:
     values = np.random.default_rng(2).standard_normal((60, 3))
     for y in (values, pdist(values)):
         expected = hierarchy.leaves_list(hierarchy.linkage(y, method, optimal_ordering=True)).tolist()

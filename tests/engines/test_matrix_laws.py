@@ -210,6 +210,11 @@ def test_an_audit_accepts_it_and_rejects_a_changed_height(linkage: str) -> None:
     check()
 
 
+def missing_for(linkage: str, weights: str) -> float | None:
+    """The weight of missing pairs that a linkage asks for, though none is missing."""
+    return {"distance": 1e6, "similarity": 0.0}[weights] if linkage == "weighted" else None
+
+
 @pytest.mark.parametrize("linkage", ["average", "complete", "single", "weighted"])
 @pytest.mark.parametrize("metric", ["manhattan", "sqeuclidean", "inner_product"])
 def test_merges_on_a_grid_are_those_of_the_complete_graph(metric: str, linkage: str) -> None:
@@ -218,8 +223,7 @@ def test_merges_on_a_grid_are_those_of_the_complete_graph(metric: str, linkage: 
     for seed in range(4):
         points = grid_points(30, np.random.default_rng(seed)).astype(float)
         graph = dask_rac.complete_graph(points, metric)
-        missing = {"missing": 0.0 if weights == "similarity" else 1e6} if linkage == "weighted" else {}
-        expected = merge_rows(dask_rac.cluster(graph, linkage, weights=weights, **missing))
+        expected = merge_rows(dask_rac.cluster(graph, linkage, missing_for(linkage, weights), weights))
         for limits in PATHS.values():
             with in_threads(2):
                 assert merge_rows(pairs_within(limits, points, linkage, metric=metric, weights=weights)) == expected
@@ -230,9 +234,8 @@ def test_merges_on_a_grid_are_those_of_the_complete_graph(metric: str, linkage: 
 def test_merges_without_ties_are_those_of_the_complete_graph(metric: str, linkage: str) -> None:
     weights = "similarity" if metric == "inner_product" else "distance"
     points = np.random.default_rng(11).random((150, 4))
-    missing = {"missing": 0.0 if weights == "similarity" else 1e6} if linkage == "weighted" else {}
     graph = dask_rac.complete_graph(points, metric)
-    expected = merge_rows(dask_rac.cluster(graph, linkage, weights=weights, **missing))
+    expected = merge_rows(dask_rac.cluster(graph, linkage, missing_for(linkage, weights), weights))
     found = merge_rows(dask_rac.cluster(points, linkage, weights=weights, metric=metric))
     assert [row[:3] for row in found] == [row[:3] for row in expected]
     np.testing.assert_allclose([row[3] for row in found], [row[3] for row in expected], rtol=1e-12)
