@@ -3,47 +3,34 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from scipy.sparse.csgraph import connected_components
 
-from dask_rac.api.cluster import cluster
 from dask_rac.base.checks import check_whole, checked_number
 from dask_rac.base.errors import InputError
 from dask_rac.base.events import Listener
 from dask_rac.base.public import public
-from dask_rac.base.settings import checked_settings
+from dask_rac.base.settings import PRECOMPUTED, checked_settings
 from dask_rac.base.sparse import check_sparse
-from dask_rac.estimator.samples import Edges, Pairs, graph_edges, matrix_edges, pair_edges, pairs_of, refuse_unequal
+from dask_rac.estimator.samples import Pairs, check_square, pairs_of, without_rounding
 from dask_rac.results.clustering import Clustering
 from dask_rac.vectors.sources.opening import is_dask_array
 
 try:
     from sklearn.base import BaseEstimator, ClusterMixin
-    from sklearn.metrics import pairwise_distances
     from sklearn.utils import Tags, check_array
     from sklearn.utils.validation import check_memory, check_non_negative, validate_data
+
+    from dask_rac.estimator.tree import METRICS, TreeRequest, build_tree, is_computed, pairs_metric
 except ImportError as error:
     raise ImportError(
         f"dask_rac.RAC needs scikit-learn, 1.6 or later: pip install 'dask-rac[sklearn]' ({error})"
     ) from error
 
 __all__ = ["RAC"]
-
-METRICS = {
-    "euclidean": "euclidean",
-    "l2": "euclidean",
-    "sqeuclidean": "sqeuclidean",
-    "cosine": "cosine",
-    "manhattan": "manhattan",
-    "l1": "manhattan",
-    "cityblock": "manhattan",
-}
-"""The metrics that every kind of graph supports, by scikit-learn's names."""
 
 OF_SPARSE = ("euclidean", "l2", "sqeuclidean", "cosine", "precomputed")  # metrics that accept sparse samples
 
@@ -52,9 +39,10 @@ OF_SPARSE = ("euclidean", "l2", "sqeuclidean", "cosine", "precomputed")  # metri
 class RAC(ClusterMixin, BaseEstimator):  # type: ignore[misc]
     """Agglomerative clustering as a scikit-learn estimator, in place of `sklearn.cluster.AgglomerativeClustering`.
 
-    A graph determines which samples are neighbours. It is given by one of `n_neighbors`, `eps` and `connectivity`; if
-    none is given, all pairs are neighbours. Clusters merge only along edges of the graph, and samples in different
-    connected components are never merged. With all pairs, the tree is that of scikit-learn, up to ties.
+    By default all pairs of samples are compared, and the tree is that of scikit-learn, up to ties. If one of
+    `n_neighbors`, `eps` and `connectivity` is given, it determines which samples are neighbours: clusters then merge
+    only along the edges of this graph, samples in different connected components are never merged, and `linkage` must
+    be set to another than "ward".
 
     Parameters
     ----------
@@ -63,8 +51,9 @@ class RAC(ClusterMixin, BaseEstimator):  # type: ignore[misc]
     metric : str or callable
         The metric of distances: "euclidean" or "l2", "sqeuclidean", "cosine", "manhattan" or "l1" or "cityblock". With
         "precomputed", X holds the distances: those of all pairs if X is dense; if X is sparse, its stored entries are
-        the edges, including explicit zeros. If no graph is given, also any other metric of
-        `sklearn.metrics.pairwise_distances`, or a function that maps X to the matrix of distances.
+        the edges, including explicit zeros. For all pairs also any other metric of
+        `sklearn.metrics.pairwise_distances`, or a function that maps X to the matrix of distances. Ward linkage
+        requires "euclidean" or "l2".
     memory : str or object with the interface of joblib.Memory, optional
         Where to cache the tree, so that it can be cut again for the same samples without recomputing it.
     connectivity : array, sparse matrix or callable, optional
@@ -73,9 +62,11 @@ class RAC(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         the two samples, not the value of the entry.
     compute_full_tree : "auto" or bool
         Accepted for compatibility with scikit-learn, without effect: the full tree is always computed.
-    linkage : {"average", "complete", "single"}
-        How the distance between two clusters follows from the distances between their samples: "average" uses the
-        mean, "complete" the largest, "single" the smallest.
+    linkage : {"ward", "complete", "average", "single", "weighted"}
+        How the distance between two clusters follows from their samples: "ward" is the distance by which a merge adds
+        to the sum of squares within clusters, for all pairs only; "complete" uses the largest distance between samples,
+        "average" the mean, "single" the smallest, "weighted" the mean of the distances of the two parts of a cluster,
+        however many samples each has; along a graph it needs a number for `missing`.
     distance_threshold : float, optional
         The distance at or above which clusters are not merged. If given, `n_clusters` must be None.
     compute_distances : bool
@@ -85,7 +76,7 @@ class RAC(ClusterMixin, BaseEstimator):  # type: ignore[misc]
     eps : float, optional
         Connect all samples whose distance is at most `eps`.
     missing : {"ignore", "infinite"} or float
-        How to treat two samples without an edge, as for `dask_rac.cluster`.
+        How to treat two samples without an edge, as for `dask_rac.cluster`. For all pairs leave it at "ignore".
     progress : callable or bool, optional
         As for `dask_rac.cluster`, but by default nothing is shown.
 
@@ -98,14 +89,14 @@ class RAC(ClusterMixin, BaseEstimator):  # type: ignore[misc]
     n_leaves_ : int
         The number of samples.
     n_connected_components_ : int
-        The number of connected components of the graph.
+        The number of connected components of the graph; 1 for all pairs.
     children_ : numpy.ndarray of shape (n_merges, 2)
         The two clusters of each merge: a sample, or `n_samples + i` for the cluster created by merge i. There are
         n_samples - 1 merges in one tree, and one less for every further tree of a forest.
     distances_ : numpy.ndarray of shape (n_merges,)
         The height of each merge, in non-decreasing order.
     clustering_ : Clustering
-        The full result, with its plots and cuts.
+        The full result, with its plots and cuts. It does not hold X: to check it use `clustering_.verify(X)`.
     n_features_in_ : int
         The number of features seen during `fit`.
     feature_names_in_ : numpy.ndarray of shape (`n_features_in_`,)
@@ -122,7 +113,7 @@ class RAC(ClusterMixin, BaseEstimator):  # type: ignore[misc]
     >>> X = np.array([[1, 2], [1, 4], [1, 0], [4, 2], [4, 4], [4, 0]])
     >>> RAC().fit_predict(X)
     array([0, 0, 0, 1, 1, 1])
-    >>> RAC(n_clusters=None, distance_threshold=2.5, n_neighbors=2).fit(X).n_clusters_
+    >>> RAC(n_clusters=None, distance_threshold=2.5, linkage="average", n_neighbors=2).fit(X).n_clusters_
     2
     """
 
@@ -134,7 +125,7 @@ class RAC(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         memory: Any = None,
         connectivity: Any = None,
         compute_full_tree: str | bool = "auto",
-        linkage: str = "average",
+        linkage: str = "ward",
         distance_threshold: float | None = None,
         compute_distances: bool = False,
         n_neighbors: int | None = None,
@@ -182,19 +173,18 @@ class RAC(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         InputError
             If a parameter or X is invalid. It is a ValueError, and its message states what to do.
         ResourceError
-            If the edges do not fit in memory.
+            If the edges, or all pairs, do not fit in memory.
 
         Warns
         -----
         UserWarning
             If `n_clusters` is given and the graph is not connected.
         """
+        self._check_graph()
         X = self._checked(X)
-        self._check_parameters()
-        if self._holds_distances:
-            refuse_unequal(X, X.shape[0])
-            check_non_negative(X, "RAC(metric='precomputed')")
-        request = TreeRequest(self.metric, self._graph(), self.linkage, self.missing)
+        graph = self._graph_of(X)
+        self._check_parameters(graph)
+        request = TreeRequest(self.metric, graph, self.linkage, self.missing)
         build = check_memory(self.memory).cache(build_tree, ignore=["progress"])
         tree, components = build(X, self._pairs(X), request, progress=self.progress)
         merged = tree.to_scipy(join=True)[: tree.n_nodes - tree.n_trees]
@@ -227,16 +217,15 @@ class RAC(ClusterMixin, BaseEstimator):  # type: ignore[misc]
     @property
     def _holds_distances(self) -> bool:
         """Whether X holds distances."""
-        return isinstance(self.metric, str) and self.metric == "precomputed"
+        return isinstance(self.metric, str) and self.metric == PRECOMPUTED
 
-    def _check_parameters(self) -> None:
+    def _check_parameters(self, graph: dict[str, Any] | None) -> None:
         """Raise unless the parameters are valid, alone and in combination."""
         if self.linkage == "ward":
-            raise InputError(
-                "linkage='ward' is not supported: it needs the means of clusters, and a graph has only distances; use "
-                "'average', the default here, or 'complete', or stay with sklearn.cluster.AgglomerativeClustering"
-            )
-        checked_settings(self.linkage, self.missing, "distance")
+            self._check_ward(graph)
+        default = isinstance(self.missing, str) and self.missing == "ignore"
+        metric = pairs_metric(self.metric) if graph is None else ""
+        checked_settings(self.linkage, None if default else self.missing, "distance", metric=metric)
         if (self.n_clusters is None) == (self.distance_threshold is None):
             raise InputError("give exactly one of n_clusters and distance_threshold, and None for the other")
         if self.n_clusters is not None:
@@ -247,17 +236,43 @@ class RAC(ClusterMixin, BaseEstimator):  # type: ignore[misc]
             raise InputError(f"compute_full_tree={self.compute_full_tree!r} is unknown: use 'auto', True or False")
         if self.distance_threshold is not None and not self.compute_full_tree:
             raise InputError("compute_full_tree=False cannot be combined with distance_threshold: leave it out")
-        self._check_graph()
+
+    def _check_ward(self, graph: dict[str, Any] | None) -> None:
+        """Raise unless samples are compared by euclidean distances, and all pairs of them."""
+        if graph is not None:
+            name = self._graphs()[0] if self._graphs() else "a sparse matrix of distances"
+            remedy = f"leave out {name}" if self._graphs() else "give the samples"
+            raise InputError(
+                f"linkage='ward', the default, is not reducible along a graph, and {name} is given: a merge can bring "
+                "clusters closer, so merging all reciprocal pairs at once is not HAC; set linkage='average', with a "
+                f"number for missing=, or {remedy}, for all pairs"
+            )
+        if self._holds_distances:
+            raise InputError(
+                "linkage='ward', the default, is defined by the euclidean distances of samples, and with "
+                "metric='precomputed' X may hold any: set linkage='average', 'complete' or 'single', or give the "
+                "samples; dask_rac.cluster(X, 'ward', metric='precomputed') takes distances as euclidean"
+            )
+        if not (is_computed(self.metric) and METRICS[self.metric] == "euclidean"):
+            raise InputError(
+                "linkage='ward', the default, is defined by euclidean distances, and "
+                f"metric={self.metric!r} gives others: set linkage='average', 'complete' or 'single', or use "
+                "metric='euclidean'"
+            )
+
+    def _graphs(self) -> list[str]:
+        """Return the names of the parameters that give a graph."""
+        graphs = {"n_neighbors": self.n_neighbors, "eps": self.eps, "connectivity": self.connectivity}
+        return [name for name, value in graphs.items() if value is not None]
 
     def _check_graph(self) -> None:
         """Raise unless at most one graph is given, and it supports the metric."""
-        graphs = {"n_neighbors": self.n_neighbors, "eps": self.eps, "connectivity": self.connectivity}
-        given = [name for name, value in graphs.items() if value is not None]
+        given = self._graphs()
         if len(given) > 1:
             raise InputError(
                 f"{' and '.join(given)} are given, and each determines which samples are neighbours: keep one"
             )
-        if not given or any_graph(self.metric):
+        if not given or is_computed(self.metric):
             return
         if not self._holds_distances:
             raise InputError(
@@ -271,23 +286,32 @@ class RAC(ClusterMixin, BaseEstimator):  # type: ignore[misc]
                 "as a sparse matrix that stores the distances of neighbours"
             )
 
-    def _graph(self) -> dict[str, Any]:
-        """Return the graph to build from vectors, as `graph=` of `dask_rac.cluster`."""
+    def _graph_of(self, X: Any) -> dict[str, Any] | None:
+        """Return the graph to build, as `graph=` of `dask_rac.cluster`: empty if it is given, None for all pairs."""
         if self.n_neighbors is not None:
             check_whole("n_neighbors", self.n_neighbors, 1)
             return {"k": self.n_neighbors}
-        return {"kind": "complete"} if self.eps is None else {"eps": self.eps}
+        if self.eps is not None:
+            return {"eps": self.eps}
+        given = self.connectivity is not None or (self._holds_distances and sp.issparse(X))
+        return {} if given else None
 
     def _checked(self, X: Any) -> Any:
         """Validate X."""
         if sp.issparse(X):
             check_sparse(X, "X")
-        if is_dask_array(X) and any_graph(self.metric) and self.connectivity is None:
+        if is_dask_array(X) and is_computed(self.metric) and self.connectivity is None:
             validate_data(self, X, skip_check_array=True)
             return X
         sparse = "csr" if self.__sklearn_tags__().input_tags.sparse else False
-        dtype = np.float64 if self._holds_distances else (np.float64, np.float32)
-        return validate_data(self, X, accept_sparse=sparse, dtype=dtype, ensure_min_samples=2)
+        dtype = np.float64 if self._holds_distances and sp.issparse(X) else (np.float64, np.float32)
+        X = validate_data(self, X, accept_sparse=sparse, dtype=dtype, ensure_min_samples=2)
+        if not self._holds_distances:
+            return X
+        check_square(X, X.shape[0])
+        X = X if sp.issparse(X) else without_rounding(X)
+        check_non_negative(X, "RAC(metric='precomputed')")
+        return X
 
     def _pairs(self, X: Any) -> Pairs | None:
         """Return the pairs of neighbours given by `connectivity`."""
@@ -337,47 +361,3 @@ class RAC(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         if self.n_neighbors is not None:
             return "a larger n_neighbors"
         return "a larger eps" if self.eps is not None else "a graph with more edges"
-
-
-@dataclass(frozen=True)
-class TreeRequest:
-    """The parameters that determine the tree of given samples."""
-
-    metric: Any
-    graph: dict[str, Any]
-    """The argument `graph=` of `dask_rac.cluster`, without the metric."""
-    linkage: str
-    missing: str | float
-
-
-def build_tree(
-    X: Any, pairs: Pairs | None, request: TreeRequest, progress: Listener | bool | None
-) -> tuple[Clustering, int]:
-    """Compute the tree of samples and the number of connected components of their graph."""
-    edges = edges_of(X, pairs, request, progress)
-    # The two directions of a distance may differ by rounding.
-    tree = cluster(edges, request.linkage, request.missing, n_nodes=X.shape[0], duplicates="min", progress=progress)
-    if request.missing != "infinite" or tree.n_trees == 1:
-        return tree, tree.n_trees
-    ends = edges[0].astype(np.int64), edges[1].astype(np.int64)
-    graph = sp.coo_array((np.ones(len(ends[0]), np.int8), ends), shape=(tree.n_nodes, tree.n_nodes))
-    return tree, int(connected_components(graph, directed=False)[0])
-
-
-def edges_of(X: Any, pairs: Pairs | None, request: TreeRequest, progress: Listener | bool | None) -> Edges:
-    """Compute the edges of the requested graph."""
-    metric = request.metric
-    if any_graph(metric):
-        if pairs is not None:
-            return pair_edges(X, pairs, METRICS[metric])
-        return graph_edges(X, {**request.graph, "metric": METRICS[metric]}, progress)
-    if isinstance(metric, str) and metric == "precomputed":
-        return matrix_edges(X, pairs)
-    distances = np.asarray(metric(X) if callable(metric) else pairwise_distances(X, metric=metric))
-    refuse_unequal(distances, X.shape[0])
-    return matrix_edges(distances, None)
-
-
-def any_graph(metric: Any) -> bool:
-    """Return whether every kind of graph supports a metric."""
-    return isinstance(metric, str) and metric in METRICS

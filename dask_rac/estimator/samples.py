@@ -20,8 +20,7 @@ from dask_rac.vectors.compare.search import as_points
 from dask_rac.vectors.graph.request import request_of
 from dask_rac.vectors.sources.opening import open_vectors
 
-ROUNDING = 1e-6  # fraction of the largest distance by which a matrix may be asymmetric
-ROWS = 1024  # rows of a matrix that are compared with its columns at a time
+ROUNDING = 1e-6  # fraction of the largest distance by which a matrix may be asymmetric, or below 0
 
 Pairs = tuple[NDArray[np.integer], NDArray[np.integer]]
 Edges = tuple[NDArray[np.integer], NDArray[np.integer], NDArray[np.floating]]
@@ -51,51 +50,51 @@ def pairs_of(connectivity: Any) -> Pairs:
     return upper.row.astype(np.int64), upper.col.astype(np.int64)
 
 
-def matrix_edges(distances: Any, pairs: Pairs | None) -> Edges:
-    """Return the edges of given pairs, of all pairs of a dense matrix, or of all stored entries of a sparse one."""
-    if sp.issparse(distances):
-        return _stored_edges(distances)
-    pairs = _all_pairs(len(distances)) if pairs is None else pairs
-    return *pairs, distances[pairs]
+def matrix_edges(distances: NDArray[np.floating], pairs: Pairs) -> Edges:
+    """Return the edges of given pairs, with weights from a dense matrix."""
+    source, target = pairs
+    weight = distances[source, target].astype(np.float64)
+    unequal = float(np.abs(weight - distances[target, source]).max(initial=0.0))
+    _refuse_unequal(unequal, distances)
+    return source, target, weight
 
 
-def _all_pairs(n: int) -> Pairs:
-    """Return all pairs of `n` nodes, the smaller node first."""
-    nodes = np.arange(n)
-    later = nodes[::-1]
-    source = np.repeat(nodes.astype(np.int32), later)
-    begin = np.cumsum(later) - later
-    return source, np.arange(len(source)) - np.repeat(begin - nodes - 1, later)
-
-
-def _stored_edges(distances: Any) -> Edges:
+def stored_edges(distances: Any) -> Edges:
     """Return the stored entries of a sparse matrix, without its diagonal."""
     entries = distances.tocoo()
     kept = entries.row != entries.col
-    return entries.row[kept], entries.col[kept], entries.data[kept]
+    source, target, weight = entries.row[kept], entries.col[kept], entries.data[kept]
+    _refuse_unequal(_unequal_entries(source, target, weight), distances)
+    return source, target, weight
 
 
-def refuse_unequal(distances: Any, n: int) -> None:
-    """Raise unless distances are those of `n` samples, and symmetric up to rounding."""
+def check_square(distances: Any, n: int) -> None:
+    """Raise unless distances have a row and a column for each of `n` samples."""
     if distances.shape != (n, n):
         raise InputError(
             f"distances have shape {distances.shape}: give one row and one column for each of the {n} samples"
         )
-    unequal = _unequal_entries(distances, n) if sp.issparse(distances) else _unequal_rows(distances, n)
-    if unequal > ROUNDING * max(distances.max(), -distances.min()):
+
+
+def without_rounding(distances: NDArray[Any]) -> NDArray[Any]:
+    """Return distances that are 0 where rounding, as in 1 - cosine, has put them below 0 or on the diagonal."""
+    smallest, diagonal = distances.min(), np.abs(distances.diagonal()).max()
+    if (smallest >= 0 and diagonal == 0) or max(-smallest, diagonal) > ROUNDING * distances.max():
+        return distances
+    distances = np.maximum(distances, 0)
+    np.fill_diagonal(distances, 0)
+    return distances
+
+
+def _refuse_unequal(unequal: float, distances: Any) -> None:
+    """Raise if the two directions of a distance differ by more than rounding."""
+    if unequal > ROUNDING * distances.max():
         raise InputError(f"distances are not symmetric, but differ by up to {unequal:.6g}: use (X + X.T) / 2")
 
 
-def _unequal_rows(distances: NDArray[np.floating], n: int) -> float:
-    """Return by how much a dense matrix differs from its transpose."""
-    steps = [slice(at, at + ROWS) for at in range(0, n, ROWS)]
-    return max(float(np.abs(distances[step] - distances[:, step].T).max()) for step in steps)
-
-
-def _unequal_entries(distances: Any, n: int) -> float:
-    """Return by how much entries of a sparse matrix differ from those across the diagonal, where both are stored."""
-    source, target, weight = _stored_edges(distances)
-    pair = np.minimum(source, target).astype(np.int64) * n + np.maximum(source, target)
-    order = np.argsort(pair, kind="stable")
-    both = np.flatnonzero(np.diff(pair[order]) == 0)
+def _unequal_entries(source: NDArray[Any], target: NDArray[Any], weight: NDArray[Any]) -> float:
+    """Return by how much entries differ from those across the diagonal, where both are stored."""
+    low, high = np.minimum(source, target), np.maximum(source, target)
+    order = np.lexsort((high, low))
+    both = np.flatnonzero((np.diff(low[order]) == 0) & (np.diff(high[order]) == 0))
     return float(np.abs(weight[order[both]] - weight[order[both + 1]]).max(initial=0.0))

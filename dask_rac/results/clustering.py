@@ -168,15 +168,17 @@ class Clustering(Views):
         AuditError
             If a height does not follow from the edges.
         """
+        given = self._given if edges is None else edges
+        if given is None:
+            what = "vectors or distances" if self._settings.metric else "edges"
+            raise InputError(f"verify() needs the {what} again: call verify(...) with those that were clustered")
         audit = Audit(self.n_nodes, self._tree.merges, self._settings)
         if self._settings.metric:
             with new_team() as team:
-                audit_pairs(audit, self._given if edges is None else edges, self._settings, team, lambda _: None)
+                audit_pairs(audit, given, self._settings, team, lambda _: None)
             return checked_report(audit)
-        if edges is None:
-            raise InputError("verify() needs the edges again: call verify(edges) with those given to cluster()")
         with Team(1) as team:
-            audit_graph(audit, load_graph(edges, self.n_nodes, self._settings, team, 2**62))
+            audit_graph(audit, load_graph(given, self.n_nodes, self._settings, team, 2**62))
         return checked_report(audit)
 
     def _label(self, kind: str, values: NDArray[Any]) -> Iterable[NDArray[np.int64]]:

@@ -9,7 +9,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable
-from itertools import pairwise
+from itertools import pairwise, product
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +26,7 @@ from scipy.spatial.distance import cdist
 from sklearn.base import clone
 from sklearn.cluster import AgglomerativeClustering
 from sklearn.datasets import make_blobs
-from sklearn.metrics import adjusted_rand_score, euclidean_distances, pairwise_distances
+from sklearn.metrics import adjusted_rand_score, pairwise_distances
 from sklearn.metrics.pairwise import manhattan_distances
 from sklearn.model_selection import ParameterGrid
 from sklearn.neighbors import kneighbors_graph
@@ -37,7 +37,7 @@ from sklearn.utils.validation import check_memory
 
 import dask_rac
 from dask_rac import RAC
-from dask_rac.estimator import estimator
+from dask_rac.estimator import tree
 from tests.support.effort import examples
 from tests.support.root import ROOT
 from tests.support.strategies import LINKAGES
@@ -93,9 +93,11 @@ def beyond_check(wanted: RAC) -> dict[str, str]:
         RAC(),
         RAC(linkage="single"),
         RAC(linkage="complete", metric="manhattan"),
-        RAC(metric="chebyshev"),
-        RAC(metric="precomputed"),
-        RAC(n_neighbors=9),
+        RAC(linkage="average"),
+        RAC(linkage="weighted"),
+        RAC(metric="chebyshev", linkage="average"),
+        RAC(metric="precomputed", linkage="average"),
+        RAC(n_neighbors=9, linkage="average"),
         RAC(n_clusters=None, distance_threshold=1.0, eps=2.0, linkage="complete", missing="infinite"),
     ],
     expected_failed_checks=beyond_check,
@@ -106,8 +108,7 @@ def test_scikit_learn_finds_nothing_wrong(estimator: RAC, check: Callable[[RAC],
 
 def test_every_parameter_of_agglomerative_clustering_is_there_with_its_default() -> None:
     ours, theirs = RAC().get_params(), AgglomerativeClustering().get_params()
-    differ = {name for name, value in theirs.items() if ours[name] != value}
-    assert differ == {"linkage"}
+    assert {name for name, value in theirs.items() if ours[name] != value} == set()
     kinds = {name: parameter.kind for name, parameter in inspect.signature(RAC).parameters.items()}
     assert kinds.pop("n_clusters") == inspect.Parameter.POSITIONAL_OR_KEYWORD
     assert set(kinds.values()) == {inspect.Parameter.KEYWORD_ONLY}
@@ -175,9 +176,14 @@ def repeated(draw: st.DrawFn) -> Samples:
     return np.repeat(points, times, axis=0)[list(order)]
 
 
-@given(repeated(), st.sampled_from(LINKAGES), st.sampled_from(["euclidean", "l1", "sqeuclidean", "chebyshev"]))
-@examples(50)
-def test_the_tree_of_all_pairs_is_scikit_learns(points: Samples, linkage: str, metric: str) -> None:
+METRICS = ("euclidean", "l1", "sqeuclidean", "chebyshev")
+KINDS = [("ward", "euclidean"), ("ward", "l2"), *product(LINKAGES, METRICS)]
+
+
+@given(repeated(), st.sampled_from(KINDS))
+@examples(60)
+def test_the_tree_of_all_pairs_is_scikit_learns(points: Samples, kind: tuple[str, str]) -> None:
+    linkage, metric = kind
     ours, theirs = RAC(1, linkage=linkage, metric=metric).fit(points), scikit(linkage, metric=metric).fit(points)
     assert ours.n_leaves_ == theirs.n_leaves_ == len(points)
     assert ours.n_connected_components_ == theirs.n_connected_components_ == 1
@@ -193,7 +199,7 @@ def test_the_tree_of_all_pairs_is_scikit_learns(points: Samples, linkage: str, m
             assert same_partition(ours.labels_, theirs.labels_)
 
 
-@given(st.integers(0, 10**6), st.sampled_from(LINKAGES))
+@given(st.integers(0, 10**6), st.sampled_from(["ward", *LINKAGES]))
 @examples(20)
 def test_children_are_those_of_scikit_learn(seed: int, linkage: str) -> None:
     points = samples(12, 2, seed)
@@ -205,7 +211,7 @@ def test_children_are_those_of_scikit_learn(seed: int, linkage: str) -> None:
 @pytest.mark.parametrize("metric", ["cosine", "correlation", manhattan_distances])
 def test_other_metrics_give_scikit_learns_tree_of_all_pairs(metric: Any) -> None:
     points = samples(40, 5)
-    ours, theirs = RAC(4, metric=metric).fit(points), scikit(metric=metric, n_clusters=4).fit(points)
+    ours, theirs = RAC(4, metric=metric, linkage="average").fit(points), scikit(metric=metric, n_clusters=4).fit(points)
     np.testing.assert_allclose(ours.distances_, theirs.distances_)
     assert same_partition(ours.labels_, theirs.labels_)
 
@@ -250,7 +256,9 @@ def test_the_tree_along_a_connected_graph_is_scikit_learns(n: int, seed: int, li
 def test_a_connectivity_of_all_pairs_gives_the_tree_of_all_pairs(linkage: str) -> None:
     points = samples(40)
     everything = RAC(3, linkage=linkage, connectivity=np.ones((40, 40))).fit(points)
-    assert same_tree(everything, RAC(3, linkage=linkage).fit(points))
+    complete = RAC(3, linkage=linkage).fit(points)
+    assert np.array_equal(everything.children_, complete.children_)
+    np.testing.assert_allclose(everything.distances_, complete.distances_, rtol=1e-14)
     theirs = scikit(linkage, n_clusters=3, connectivity=np.ones((40, 40))).fit(points)
     np.testing.assert_allclose(everything.distances_, theirs.distances_)
     assert same_partition(everything.labels_, theirs.labels_)
@@ -275,18 +283,16 @@ def test_edges_of_a_connectivity_weigh_what_plain_arithmetic_says(metric: str, l
 def test_n_neighbors_is_the_connectivity_of_nearest_neighbours(metric: str, dimensions: int, dtype: Any) -> None:
     points = samples(120, dimensions).astype(dtype)
     graph = kneighbors_graph(points, 12, metric=metric)
-    near = RAC(2, metric=metric, n_neighbors=12).fit(points)
-    assert same_tree(near, RAC(2, metric=metric, connectivity=graph).fit(points))
-    assert same_tree(
-        near, RAC(2, metric=metric, connectivity=lambda x: kneighbors_graph(x, 12, metric=metric)).fit(points)
-    )
+    near = RAC(2, metric=metric, linkage="average", n_neighbors=12).fit(points)
+    for connectivity in (graph, lambda x: kneighbors_graph(x, 12, metric=metric)):
+        assert same_tree(near, clone(near).set_params(n_neighbors=None, connectivity=connectivity).fit(points))
 
 
 @pytest.mark.parametrize("metric", ["euclidean", "cosine"])
 def test_sparse_samples_give_the_tree_of_dense_ones(metric: str) -> None:
     dense = np.maximum(samples(60, 8), 0) + np.eye(60, 8)
     for more in ({}, {"n_neighbors": 10}, {"eps": 10.0}, {"connectivity": connected(60, 0)}):
-        thin, thick = (RAC(2, metric=metric, **more).fit(x) for x in (sp.csr_array(dense), dense))
+        thin, thick = (RAC(2, metric=metric, linkage="average", **more).fit(x) for x in (sp.csr_array(dense), dense))
         assert same_partition(thin.labels_, thick.labels_)
         np.testing.assert_allclose(thin.distances_, thick.distances_, atol=1e-9)
 
@@ -294,15 +300,15 @@ def test_sparse_samples_give_the_tree_of_dense_ones(metric: str) -> None:
 def test_connectivity_only_says_who_is_a_neighbour() -> None:
     points = samples(40)
     graph = connected(40, 0)
-    plain = RAC(2, connectivity=graph).fit(points)
+    plain = RAC(2, linkage="average", connectivity=graph).fit(points)
     other = sp.coo_array(graph)
     values = np.random.default_rng(0).random(other.nnz) + 1
     looped = sp.csr_array((values, (other.col, other.row)), shape=(40, 40)) + sp.eye_array(40)
     stored = sp.csr_array((np.append(values, 0.0), (np.append(other.row, 0), np.append(other.col, 39))), shape=(40, 40))
     forms = (looped, graph.tolil(), graph.tocsc(), graph.toarray(), graph.toarray().astype(bool), stored)
     for form in forms:
-        assert same_tree(plain, RAC(2, connectivity=form).fit(points))
-    assert same_tree(plain, RAC(2, connectivity=graph.toarray().tolist()).fit(points))
+        assert same_tree(plain, RAC(2, linkage="average", connectivity=form).fit(points))
+    assert same_tree(plain, RAC(2, linkage="average", connectivity=graph.toarray().tolist()).fit(points))
 
 
 def test_all_within_eps_and_complete_linkage_are_scikit_learns_clusters_below_eps() -> None:
@@ -317,7 +323,7 @@ def test_all_within_eps_and_complete_linkage_are_scikit_learns_clusters_below_ep
 def test_missing_goes_to_the_clustering() -> None:
     points = samples(60)
     for missing in ("ignore", 9.0):
-        fitted = RAC(2, n_neighbors=15, missing=missing).fit(points)
+        fitted = RAC(2, linkage="average", n_neighbors=15, missing=missing).fit(points)
         expected = dask_rac.cluster(points, missing=missing, graph={"k": 15})
         assert np.array_equal(fitted.distances_, expected.to_scipy()[:, 2])
 
@@ -325,6 +331,7 @@ def test_missing_goes_to_the_clustering() -> None:
 @pytest.mark.parametrize("more", [{}, {"n_neighbors": 8}, {"eps": 9.0}, {"connectivity": connected(60, 0)}])
 def test_dask_and_zarr_arrays_give_the_same_tree(more: dict[str, Any]) -> None:
     points = samples(60, 5)
+    more = {"linkage": "average"} | more
     plain = RAC(2, **more).fit(points)
     lazy = RAC(2, **more).fit(da.from_array(points, chunks=(25, 3)))
     assert same_tree(plain, lazy)
@@ -348,46 +355,65 @@ def test_a_matrix_of_distances_gives_the_tree_of_its_samples(linkage: str) -> No
 def test_a_sparse_matrix_of_distances_is_the_graph() -> None:
     points = samples(100)
     near = kneighbors_graph(points, 15, mode="distance", include_self=True)  # zeros on its diagonal
-    stored = RAC(2, metric="precomputed").fit(near)
-    expected = RAC(2, n_neighbors=14).fit(points)
+    stored = RAC(2, linkage="average", metric="precomputed").fit(near)
+    expected = RAC(2, linkage="average", n_neighbors=14).fit(points)
     assert np.array_equal(stored.children_, expected.children_)
     np.testing.assert_allclose(stored.distances_, expected.distances_)
 
 
 def test_a_stored_zero_is_a_distance() -> None:
     graph = sp.csr_array((np.array([0.0, 1.0]), ([0, 1], [1, 2])), shape=(3, 3))
-    fitted = RAC(1, metric="precomputed").fit(graph)
+    fitted = RAC(1, linkage="average", metric="precomputed").fit(graph)
     assert fitted.distances_.tolist() == [0.0, 1.0]
     assert fitted.children_.tolist() == [[0, 1], [2, 3]]
 
 
 def test_distances_along_a_connectivity() -> None:
     points, graph = samples(50), connected(50, 0)
-    along = RAC(2, metric="precomputed", connectivity=graph).fit(cdist(points, points))
-    expected = RAC(2, connectivity=graph).fit(points)
+    along = RAC(2, linkage="average", metric="precomputed", connectivity=graph).fit(cdist(points, points))
+    expected = RAC(2, linkage="average", connectivity=graph).fit(points)
     assert np.array_equal(along.children_, expected.children_)
     np.testing.assert_allclose(along.distances_, expected.distances_)
+
+
+def test_distances_may_be_below_zero_and_on_the_diagonal_by_rounding_and_no_more() -> None:
+    directions = np.repeat(samples(20, 3), 2, axis=0)
+    directions /= np.linalg.norm(directions, axis=1)[:, None]
+    rounded = 1 - directions @ directions.T
+    assert rounded.min() < 0
+    assert rounded.diagonal().any()
+    before = rounded.copy()
+    expected = scikit(n_clusters=5, metric="cosine").fit(directions)
+    for metric, held in (("precomputed", rounded), (lambda x: 1 - x @ x.T, directions)):
+        fitted = RAC(5, linkage="average", metric=metric).fit(held)
+        np.testing.assert_allclose(fitted.distances_, expected.distances_, atol=1e-14)
+        assert same_partition(fitted.labels_, expected.labels_)
+    assert np.array_equal(rounded, before)
+    with pytest.raises(dask_rac.InputError, match="a point is at distance 0 from itself; if these are similarities"):
+        RAC(linkage="average", metric="precomputed").fit(np.abs(rounded) + np.diag([0, 0, 0, 0.5, *[0] * 36]))
+    with pytest.raises(ValueError, match="Negative values in data passed to RAC"):
+        RAC(linkage="average", metric="precomputed").fit(rounded - 0.5)
+
+
+@pytest.mark.parametrize("form", [np.array, sp.csr_array])
+def test_ward_takes_no_distances(form: Any) -> None:
+    distances = form(cdist(samples(20), samples(20)))
+    why = "X may hold any: set linkage=" if form is np.array else "a sparse matrix of distances is given: .*the samples"
+    with pytest.raises(dask_rac.InputError, match=f"linkage='ward', the default, .*{why}"):
+        RAC(metric="precomputed").fit(distances)
 
 
 @pytest.mark.parametrize("form", [np.array, sp.csr_array])
 def test_distances_may_differ_both_ways_by_rounding_and_no_more(form: Any) -> None:
     distances = np.round(cdist(samples(2000, 2), samples(2000, 2))[:30, :30] + 1, 3)
     distances = np.minimum(distances, distances.T)
-    plain = RAC(2, metric="precomputed").fit(form(distances))
+    np.fill_diagonal(distances, 0.0)
+    plain = RAC(2, linkage="average", metric="precomputed").fit(form(distances))
     distances[20, 3] *= 1 + 1e-12
-    assert same_tree(plain, RAC(2, metric="precomputed").fit(form(distances)))
+    assert same_tree(plain, RAC(2, linkage="average", metric="precomputed").fit(form(distances)))
     distances[20, 3] += 0.5
-    with pytest.raises(
-        dask_rac.InputError, match=r"distances are not symmetric, but differ by up to 0\.5: use \(X \+ X\.T\) / 2"
-    ):
-        RAC(2, metric="precomputed").fit(form(distances))
-
-
-def test_distances_of_many_rows_are_compared_in_steps() -> None:
-    distances = euclidean_distances(samples(1100, 2))
-    distances[1099, 5] += 1
-    with pytest.raises(dask_rac.InputError, match="not symmetric, but differ by up to 1: use"):
-        RAC(2, metric="precomputed").fit(distances)
+    with pytest.raises(dask_rac.InputError, match=r"symmetric.* differ by up to 0\.5. use \(. \+ .\.T\) / 2"):
+        RAC(2, linkage="average", metric="precomputed").fit(form(distances))
 
 
 # Forests
@@ -401,7 +427,7 @@ def test_a_graph_in_two_pieces_gives_two_trees() -> None:
         UserWarning,
         match="the graph has 2 connected components, and samples of different components .* a larger n_neighbors",
     ):
-        fitted = RAC(3, n_neighbors=1).fit(TWO)
+        fitted = RAC(3, linkage="average", n_neighbors=1).fit(TWO)
     assert fitted.n_connected_components_ == fitted.clustering_.n_trees == 2
     assert fitted.labels_.tolist() == [0, 0, 1, 1, 2]
     assert fitted.n_leaves_ == 5
@@ -419,7 +445,7 @@ def test_a_graph_in_two_pieces_gives_two_trees() -> None:
     ],
 )
 def test_fewer_clusters_than_components_are_refused(more: dict[str, Any], points: Any, remedy: str) -> None:
-    wanted = RAC(1, **more)
+    wanted = RAC(1, linkage="average", **more)
     with pytest.raises(
         dask_rac.InputError, match=f"2 connected components, .*use {remedy}, or n_clusters=2 or more, or "
     ):
@@ -428,13 +454,13 @@ def test_fewer_clusters_than_components_are_refused(more: dict[str, Any], points
 
 
 def test_a_threshold_cuts_a_forest_without_a_warning() -> None:
-    fitted = RAC(n_clusters=None, distance_threshold=100.0, eps=2.0).fit(TWO)
+    fitted = RAC(n_clusters=None, distance_threshold=100.0, linkage="average", eps=2.0).fit(TWO)
     assert fitted.labels_.tolist() == [0, 0, 1, 1, 1]
 
 
 def test_trees_that_missing_leaves_are_no_components() -> None:
     line = np.array([[0.0], [1.0], [3.0]])
-    more: dict[str, Any] = {"n_neighbors": 1, "missing": "infinite"}
+    more: dict[str, Any] = {"linkage": "average", "n_neighbors": 1, "missing": "infinite"}
     fitted = RAC(2, **more).fit(line)
     assert (fitted.n_connected_components_, fitted.clustering_.n_trees) == (1, 2)
     with pytest.raises(dask_rac.InputError, match="leaves 2 trees; use a larger n_neighbors or missing='ignore'"):
@@ -449,7 +475,7 @@ def test_memory_keeps_the_tree_for_other_cuts(tmp_path: Path, monkeypatch: pytes
     for place in (str(tmp_path / "path"), check_memory(str(tmp_path / "object"))):
         first = RAC(2, memory=place).fit(points)
         with monkeypatch.context() as patch:
-            patch.setattr(estimator, "cluster", None)
+            patch.setattr(tree, "cluster_pairs", None)
             again = RAC(5, memory=place, progress=lambda _event: None).fit(points)
             with pytest.raises(TypeError):
                 RAC(5, memory=place, linkage="single").fit(points)
@@ -457,11 +483,28 @@ def test_memory_keeps_the_tree_for_other_cuts(tmp_path: Path, monkeypatch: pytes
         assert again.n_clusters_ == 5
 
 
+@pytest.mark.parametrize("metric", ["euclidean", "chebyshev", manhattan_distances])
+def test_what_memory_keeps_is_smaller_than_the_samples(tmp_path: Path, metric: Any) -> None:
+    points = samples(200, 2000)
+    fitted = RAC(2, linkage="average", metric=metric, memory=str(tmp_path)).fit(points)
+    kept = sum(path.stat().st_size for path in tmp_path.rglob("*") if path.is_file())
+    assert kept < 0.05 * points.nbytes
+    assert len(pickle.dumps(fitted)) < 0.05 * points.nbytes
+
+
+def test_what_is_kept_can_be_verified_with_the_samples() -> None:
+    points = samples(50)
+    tree = RAC().fit(points).clustering_
+    assert tree.verify(points).edges == 50 * 49 // 2
+    with pytest.raises(dask_rac.InputError, match=r"verify\(\) needs the vectors or distances again"):
+        tree.verify()
+
+
 def test_progress_is_reported_on_request() -> None:
     stages: list[str] = []
     RAC(progress=lambda event: stages.append(event.stage)).fit(samples(20))
     assert stages[-1] == "done"
-    assert "edges" in stages
+    assert "pairs" in stages
 
 
 # What is refused
@@ -470,7 +513,15 @@ def test_progress_is_reported_on_request() -> None:
 @pytest.mark.parametrize(
     ("more", "message"),
     [
-        ({"linkage": "ward"}, "linkage='ward' is not supported: .*'average', the default here"),
+        (
+            {"n_neighbors": 3},
+            "linkage='ward', the default, .* n_neighbors is given: .*set linkage='average', with a num",
+        ),
+        ({"eps": 3.0}, "not reducible along a graph, and eps is given: .*or leave out eps, for all pairs"),
+        ({"connectivity": np.ones((20, 20))}, "not reducible along a graph, and connectivity is given"),
+        ({"metric": "manhattan"}, "linkage='ward', the default, .*metric='manhattan' gives others: set linkage="),
+        ({"metric": "sqeuclidean"}, "metric='sqeuclidean' gives others: .*or use metric='euclidean'"),
+        ({"metric": manhattan_distances}, "metric=<function .* gives others: set linkage='average'"),
         ({"linkage": "centroid"}, "not reducible"),
         ({"linkage": "mean"}, "linkage='mean' is unknown"),
         ({"n_clusters": 0}, "n_clusters=0 is out of range: use 1 or more"),
@@ -486,10 +537,16 @@ def test_progress_is_reported_on_request() -> None:
         ({"n_neighbors": 3, "connectivity": np.eye(20)}, "n_neighbors and connectivity are given"),
         ({"eps": 3, "n_neighbors": 3, "connectivity": np.eye(20)}, "n_neighbors and eps and connectivity are given"),
         ({"n_neighbors": 0}, "n_neighbors=0 is out of range: use 1 or more"),
-        ({"n_neighbors": 20}, "n_neighbors=20 is too large: each of the 20 samples has 19 others; use 19 or less"),
-        ({"eps": -1.0}, "eps=-1.0 is not a finite number, 0 or more"),
-        ({"missing": "zero"}, "missing='zero' is unknown"),
-        ({"missing": 0.1, "n_neighbors": 9}, "missing=0.1 is nearer than the largest weight"),
+        (
+            {"n_neighbors": 20, "linkage": "average"},
+            "n_neighbors=20 is too large: each of the 20 samples has 19 others; use 19 or less",
+        ),
+        ({"eps": -1.0, "linkage": "average"}, "eps=-1.0 is not a finite number, 0 or more"),
+        ({"missing": 10.0}, "missing=10.0 says .*among all pairs none is missing: leave it out"),
+        ({"missing": "infinite", "linkage": "average"}, "missing='infinite' says .*none is missing: leave it out"),
+        ({"missing": "zero", "linkage": "average", "n_neighbors": 9}, "missing='zero' is unknown"),
+        ({"linkage": "weighted", "n_neighbors": 9}, "missing='ignore': .*give missing= a number"),
+        ({"missing": 0.1, "linkage": "average", "n_neighbors": 9}, "missing=0.1 is nearer than the largest weight"),
         ({"metric": "precomputed"}, r"distances have shape \(20, 3\): .*each of the 20 samples"),
         ({"metric": "precomputed", "n_neighbors": 3}, "n_neighbors is for samples, .*as a sparse matrix"),
         ({"metric": "precomputed", "eps": 3}, "eps is for samples, .*as a sparse matrix"),
@@ -499,13 +556,16 @@ def test_progress_is_reported_on_request() -> None:
         ),
         ({"metric": "chebyshev", "connectivity": np.eye(20)}, "metric='chebyshev' is not supported with connectivity"),
         ({"metric": manhattan_distances, "eps": 3}, "is not supported with eps"),
-        ({"metric": "inner_product"}, "inner_product"),
-        ({"metric": "furlong"}, "furlong"),
-        ({"metric": 3}, "metric"),
-        ({"metric": lambda _x: np.eye(19, 20)}, r"distances have shape \(19, 20\)"),
-        ({"metric": lambda _x: np.eye(19)}, r"distances have shape \(19, 19\)"),
-        ({"connectivity": np.eye(19)}, r"connectivity has shape \(19, 19\): .*each of the 20 samples"),
-        ({"connectivity": np.full((20, 20), np.nan)}, "NaN"),
+        ({"metric": "inner_product", "linkage": "average"}, "inner_product"),
+        ({"metric": "furlong", "linkage": "average"}, "furlong"),
+        ({"metric": 3, "linkage": "average"}, "metric"),
+        ({"metric": lambda _x: np.eye(19, 20), "linkage": "average"}, r"distances have shape \(19, 20\)"),
+        ({"metric": lambda _x: np.eye(19), "linkage": "average"}, r"distances have shape \(19, 19\)"),
+        (
+            {"connectivity": np.eye(19), "linkage": "average"},
+            r"connectivity has shape \(19, 19\): .*each of the 20 samples",
+        ),
+        ({"connectivity": np.full((20, 20), np.nan), "linkage": "average"}, "NaN"),
         ({"memory": 3}, "memory"),
         ({"progress": "loud"}, "progress"),
     ],
@@ -518,18 +578,18 @@ def test_what_cannot_be_is_refused_by_name(more: dict[str, Any], message: str) -
 @pytest.mark.parametrize("more", [{}, {"n_neighbors": 2}, {"connectivity": np.ones((4, 4))}])
 def test_a_sample_without_direction_has_no_cosine(more: dict[str, Any]) -> None:
     with pytest.raises(dask_rac.InputError, match="row 2 is all zeros and has no direction"):
-        RAC(metric="cosine", **more).fit(np.diag([1.0, 2.0, 0.0, 3.0]))
+        RAC(metric="cosine", linkage="average", **more).fit(np.diag([1.0, 2.0, 0.0, 3.0]))
 
 
 def test_sparse_samples_are_refused_where_a_metric_cannot_take_them() -> None:
     for more in ParameterGrid({"metric": ["manhattan", "chebyshev"]}):
         with pytest.raises(TypeError, match=r"[Ss]parse"):
-            RAC(**more).fit(sp.eye_array(5, format="csr"))
+            RAC(linkage="average", **more).fit(sp.eye_array(5, format="csr"))
 
 
 def test_a_sparse_matrix_of_distances_needs_no_connectivity() -> None:
     with pytest.raises(dask_rac.InputError, match="leave connectivity out"):
-        RAC(metric="precomputed", connectivity=np.ones((5, 5))).fit(sp.eye_array(5, format="csr"))
+        RAC(metric="precomputed", linkage="average", connectivity=np.ones((5, 5))).fit(sp.eye_array(5, format="csr"))
 
 
 # The page
@@ -551,7 +611,7 @@ def test_matrices_whose_indices_are_out_of_range(form: str) -> None:
     damaged = whole.asformat(form)
     (damaged.col if form == "coo" else damaged.indices)[7] = 2**20
     with pytest.raises(dask_rac.InputError, match=r"connectivity is damaged: .* holds 1048576 at position 7"):
-        RAC(connectivity=damaged).fit(points)
+        RAC(linkage="average", connectivity=damaged).fit(points)
     with pytest.raises(dask_rac.InputError, match="X is damaged"):
         RAC(metric="precomputed").fit(damaged)
     with pytest.raises(dask_rac.InputError, match="the matrix is damaged"):
