@@ -68,7 +68,7 @@ def contestants(vectors: NDArray[np.float64], method: str) -> Jobs:
     jobs: Jobs = {
         "dask_rac": partial(dask_rac.linkage, vectors, method),
         "fastcluster": lambda: fastcluster.linkage(pdist(vectors), method),
-        "scipy": partial(linkage, vectors, method),
+        "scipy": lambda: linkage(vectors, method),  # type: ignore[arg-type]
     }
     if method != "weighted":
         jobs |= {"RAC": partial(fit, "dask_rac", vectors, method), "scikit-learn": partial(fit, "", vectors, method)}
