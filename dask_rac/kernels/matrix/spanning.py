@@ -69,7 +69,8 @@ def reach_rest(entry, nodes, rest, new, span) -> None:
         w = entry[row + slot[k]]
         if w <= reach[k] and link[k] != JOINED and (w < reach[k] or nearer(nodes, w, slot[k], new, link[k])):
             reach[k], link[k] = w, new
-    for k in range(middle, span[1]):
+    # The newest slot may be listed still; its entry with itself would be beyond its row, for the last beyond the end.
+    for k in range(middle + (middle < span[1] and slot[middle] == new), span[1]):
         if k + AHEAD < span[1]:
             prefetch_read(entry, slot[k + AHEAD] * (slot[k + AHEAD] - 1) // 2 + new)
         w = entry[slot[k] * (slot[k] - 1) // 2 + new]
