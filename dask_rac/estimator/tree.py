@@ -9,6 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
 from sklearn.metrics import pairwise_distances
+from sklearn.metrics.pairwise import PAIRWISE_BOOLEAN_FUNCTIONS
 
 from dask_rac.api.cluster import cluster
 from dask_rac.base.events import Listener
@@ -89,6 +90,7 @@ def _distances(X: Any, metric: Any) -> Any:
     """Return the matrix of distances: the one that is given, or by a function or a metric of scikit-learn."""
     if isinstance(metric, str) and metric == PRECOMPUTED:
         return X
+    X = X.astype(np.bool_) if metric in PAIRWISE_BOOLEAN_FUNCTIONS else X
     distances = np.asarray(metric(X) if callable(metric) else pairwise_distances(X, metric=metric))
     check_square(distances, X.shape[0])
     return without_rounding(distances)

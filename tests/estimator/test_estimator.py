@@ -21,12 +21,11 @@ import scipy.sparse as sp
 import zarr
 from hypothesis import given
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
 from sklearn.base import clone
 from sklearn.cluster import AgglomerativeClustering
 from sklearn.datasets import make_blobs
-from sklearn.metrics import adjusted_rand_score, pairwise_distances
+from sklearn.metrics import pairwise_distances
 from sklearn.metrics.pairwise import manhattan_distances
 from sklearn.model_selection import ParameterGrid
 from sklearn.neighbors import kneighbors_graph
@@ -39,30 +38,11 @@ import dask_rac
 from dask_rac import RAC
 from dask_rac.estimator import tree
 from tests.support.effort import examples
+from tests.support.estimators import Samples, same_partition, same_tree, samples, scikit
 from tests.support.root import ROOT
 from tests.support.strategies import LINKAGES
 
-Samples = NDArray[np.float64]
-
 DOCS = ROOT / "docs"
-
-
-def samples(n: int, dimensions: int = 3, seed: int = 0) -> Samples:
-    """Return points without ties."""
-    return np.random.default_rng(seed).normal(size=(n, dimensions))
-
-
-def same_partition(left: NDArray[Any], right: NDArray[Any]) -> bool:
-    return bool(adjusted_rand_score(left, right) == 1.0)
-
-
-def same_tree(left: RAC, right: RAC) -> bool:
-    """To the last bit."""
-    return np.array_equal(left.children_, right.children_) and np.array_equal(left.distances_, right.distances_)
-
-
-def scikit(linkage: str = "average", **more: Any) -> AgglomerativeClustering:
-    return AgglomerativeClustering(linkage=linkage, compute_distances=True, compute_full_tree=True, **more)
 
 
 # What scikit-learn requires of every estimator
