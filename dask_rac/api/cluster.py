@@ -11,8 +11,7 @@ from typing import Any, Literal, overload
 
 from dask_rac.api.graphs import Resources, memory_graph, stored_graph, with_facts
 from dask_rac.api.handle import RunHandle
-from dask_rac.api.pairs import metric_weights, pairs_metric, refuse_options
-from dask_rac.base.checks import check_kind
+from dask_rac.api.pairs import check_pairs_options, pairs_metric
 from dask_rac.base.defaults import setting
 from dask_rac.base.errors import InputError
 from dask_rac.base.events import Listener
@@ -208,12 +207,9 @@ def cluster(
         If memory, disk or workers do not suffice. The message states which setting would.
     """
     metric = pairs_metric(edges, graph, metric)
-    if metric is not None and graph is None:
-        refuse_options({"n_nodes": n_nodes, "shards": shards})
-        check_kind(metric_weights(metric), weights)
-    settings = checked_settings(
-        linkage, missing, weights, max_height, duplicates, finisher, metric="" if metric is None else metric
-    )
+    if metric is not None:
+        check_pairs_options(metric, weights, n_nodes, shards)
+    settings = checked_settings(linkage, missing, weights, max_height, duplicates, finisher, metric=metric or "")
     for name, value in (("memory", memory), ("shards", shards)):
         if value is not None and store is None:
             raise InputError(f"{name}= is only for runs through the disk: give store= as well, or leave it out")
@@ -291,6 +287,7 @@ def plan_run(
     weights: str = "distance",
     n_nodes: int | None = None,
     *,
+    metric: str | None = None,
     memory: str | float | None = None,
     shards: int | None = None,
     client: Any = None,
@@ -301,8 +298,9 @@ def plan_run(
     Parameters
     ----------
     edges : path or URL
-        A Parquet file or folder, or a Zarr group. Only metadata is read, unless it lacks statistics.
-    linkage, missing, weights, n_nodes, memory, shards, client, progress
+        A Parquet file or folder, or a Zarr group. Only metadata is read, unless it lacks statistics. For all pairs,
+        vectors or distances as for `cluster`.
+    linkage, missing, weights, n_nodes, metric, memory, shards, client, progress
         As for `cluster`.
 
     Returns
@@ -316,7 +314,10 @@ def plan_run(
     ResourceError
         If the run would not fit. The message states which setting would.
     """
-    settings = checked_settings(linkage, missing, weights)
+    metric = pairs_metric(edges, None, metric)
+    if metric is not None:
+        check_pairs_options(metric, weights, n_nodes, shards)
+    settings = checked_settings(linkage, missing, weights, metric=metric or "")
     options = PlanOptions(n_nodes, setting("memory", memory), setting("shards", shards), client)
     with listener_for(progress) as report:
         return plan_stored(edges, settings, options, report)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dask_rac.base.checks import check_kind
 from dask_rac.base.errors import InputError
 from dask_rac.base.parameters import METRIC
 from dask_rac.base.settings import PRECOMPUTED
@@ -36,16 +37,12 @@ def pairs_metric(given: Any, graph: Mapping[str, Any] | None, metric: str | None
     return metric
 
 
-def metric_weights(metric: str) -> str:
-    """Return whether a metric gives distances or similarities."""
-    return "distance" if metric == PRECOMPUTED else checked_metric(metric).weights
-
-
-def refuse_options(given: Mapping[str, Any]) -> None:
-    """Raise if options of graphs are given for all pairs."""
-    for name, value in given.items():
+def check_pairs_options(metric: str, weights: str, n_nodes: int | None, shards: int | None) -> None:
+    """Raise if options do not suit all pairs: those of graphs, or weights that the metric does not give."""
+    for name, value in (("n_nodes", n_nodes), ("shards", shards)):
         if value is not None:
             raise InputError(f"{name}={value!r} is for the edges of a graph, and these are all pairs: leave it out")
+    check_kind("distance" if metric == PRECOMPUTED else checked_metric(metric).weights, weights)
 
 
 def _are_vectors(given: Any) -> bool:

@@ -36,6 +36,9 @@ SETTINGS = {
 METRIC = Parameter("euclidean", ("euclidean", "sqeuclidean", "cosine", "inner_product", "manhattan"))
 """How vectors are compared, in every kind of graph."""
 
+PAIRS_METRIC = Parameter(None, (*METRIC.words, "precomputed"))
+"""How vectors are compared where all pairs are clustered, or that their distances are given."""
+
 GRAPHS: dict[str, dict[str, Parameter]] = {
     "knn": {
         "k": Parameter(15),

@@ -9,10 +9,10 @@ import numpy as np
 
 from dask_rac.base.checks import check_word, checked_finite, checked_number
 from dask_rac.base.errors import InputError
-from dask_rac.base.parameters import SETTINGS, Duplicates, Linkage, Missing, Weights
+from dask_rac.base.parameters import PAIRS_METRIC, SETTINGS, Duplicates, Linkage, Missing, Weights
 from dask_rac.base.text import quoted
 
-PRECOMPUTED = "precomputed"
+PRECOMPUTED = PAIRS_METRIC.words[-1]
 """The metric of distances that are given, not computed from vectors."""
 
 EDGE_COLUMNS = ("source", "target", "weight")
@@ -57,6 +57,11 @@ class Settings:
     def sign(self) -> float:
         """1 for distances, -1 for similarities: weights are compared by `sign * weight`."""
         return -1.0 if self.weights == "similarity" else 1.0
+
+    @property
+    def input_name(self) -> str:
+        """What people call the input: "edges", "vectors" or "distances"."""
+        return "edges" if not self.metric else "distances" if self.metric == PRECOMPUTED else "vectors"
 
 
 def checked_settings(  # noqa: PLR0913 - a parameter per setting, and what the settings are for

@@ -150,6 +150,7 @@ def main() -> None:
     dask-rac generate lattice --nodes 100000 -o edges        edges to try things on
     dask-rac graph knn vectors.npy -o edges                  edges from vectors
     dask-rac cluster edges -o run                            the tree
+    dask-rac cluster vectors.npy --linkage ward -o run       the tree of all pairs of vectors
     dask-rac cut run --clusters 50 -o labels.parquet         flat clusters
     dask-rac run recipe.yaml                                 all of it, as a pipeline
 

@@ -9,7 +9,7 @@ from typing import Any
 import click
 from click.shell_completion import CompletionItem
 
-from dask_rac.base.parameters import SETTINGS, Parameter
+from dask_rac.base.parameters import PAIRS_METRIC, SETTINGS, Parameter
 from dask_rac.cli.shell import Shell
 from dask_rac.recipes.schema import whole
 
@@ -148,9 +148,10 @@ def weights(command: Command) -> Command:
 def settings(command: Command) -> Command:
     """Add the options that determine the result."""
     options: list[Callable[[Command], Command]] = [
-        words("linkage", SETTINGS["linkage"], "NAME", "average (default), complete, single or weighted."),
+        words("linkage", SETTINGS["linkage"], "NAME", "average (default), complete, single, weighted, ward."),
         words("missing", SETTINGS["missing"], "WEIGHT", "Pairs without an edge: ignore, infinite, 0.5."),
         weights,
+        words("metric", PAIRS_METRIC, "NAME", "All pairs of vectors: euclidean, cosine, …, precomputed."),
         click.option("--n-nodes", type=Whole(), metavar="N", help="Number of nodes; default: largest id + 1."),
     ]
     for option in reversed(options):
@@ -160,7 +161,7 @@ def settings(command: Command) -> Command:
 
 def trust_source(command: Command) -> Command:
     """Add --trust-source."""
-    text = "Open the edges that RUN names, even at another server."
+    text = "Open the input that RUN names, even at another server."
     return click.option("--trust-source", is_flag=True, help=text)(command)
 
 

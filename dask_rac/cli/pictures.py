@@ -26,10 +26,10 @@ def facts(rows: Mapping[str, str]) -> Table:
     return table
 
 
-def rounds(records: Sequence[RoundRecord]) -> Table:
-    """Return a table with one row per round, its merges as a bar."""
+def rounds(records: Sequence[RoundRecord], things: str) -> Table:
+    """Return a table with one row per round, its merges as a bar; `things` are what is between clusters."""
     table = Table(box=None, padding=(0, 1), header_style="bold")
-    for name in ("round", "clusters", "edges", "merges"):
+    for name in ("round", "clusters", things, "merges"):
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("merges in the round", no_wrap=True)
     most = max((record.merges for record in records), default=1)

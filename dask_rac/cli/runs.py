@@ -31,7 +31,11 @@ if TYPE_CHECKING:
 def cluster(
     shell: Shell, edges: str, output: str, scheduler: str | None, require_tls: bool | None, **settings: Any
 ) -> None:
-    """Cluster EDGES, Parquet or Zarr at a path or URL, into a new store."""
+    """Cluster EDGES, Parquet or Zarr at a path or URL, into a new store.
+
+    With --metric, or as .npy, .fvecs or .bvecs, EDGES are vectors, with --metric precomputed distances; all their pairs
+    are clustered, in memory.
+    """
     from dask_rac.api.cluster import cluster
 
     with shell.connected(scheduler, require_tls) as client, shell.watch() as report:
@@ -50,7 +54,8 @@ def resume(
 ) -> None:
     """Resume a RUN that was stopped.
 
-    It continues from its last intact round; the result is the same as without the interruption.
+    It continues from its last intact round, on all pairs from the start; the result is the same as without the
+    interruption.
     """
     from dask_rac.api.cluster import resume
 
@@ -77,7 +82,10 @@ def _show(shell: Shell, result: StoredClustering) -> None:
 def plan(
     shell: Shell, edges: str, as_json: bool, scheduler: str | None, require_tls: bool | None, **settings: Any
 ) -> None:
-    """Show what clustering EDGES would take, without running it."""
+    """Show what clustering EDGES would take, without running it.
+
+    They may be vectors or distances, as for `cluster`.
+    """
     from dask_rac.api.cluster import plan_run
     from dask_rac.cli import pictures
 
@@ -110,7 +118,7 @@ def info(shell: Shell, run: str, tree: bool, as_json: bool) -> None:
         return
     shell.show(pictures.facts(_overview_facts(state)))
     if state.rounds:
-        shell.show("", pictures.rounds(state.rounds))
+        shell.show("", pictures.rounds(state.rounds, "pairs" if state.header.settings.metric else "edges"))
     if state.damaged is not None:
         raise DamagedStoreError(lost_text(state.damaged, run))
     if tree and state.merges:
@@ -134,15 +142,17 @@ def _overview_facts(state: Overview) -> dict[str, str]:
     from dask_rac.base.text import size_text
 
     settings, facts = state.header.settings, state.facts
-    rows = {"run": f"{state.store}, {state.status}", "edges": state.header.source or "not on disk"}
+    rows = {"run": f"{state.store}, {state.status}", settings.input_name: state.header.source or "not on disk"}
+    given, things, where = ("pairs", "pairs", " of memory") if settings.metric else ("graph", "edges", "")
     if facts is None:
-        rows["graph"] = "not read yet"
+        rows[given] = "not merged yet" if settings.metric else "not read yet"
     else:
-        rows["graph"] = f"{facts.nodes:,} nodes, {facts.edges:,} edges, {size_text(facts.input_bytes)}"
+        rows[given] = f"{facts.nodes:,} nodes, {facts.edges:,} {things}, {size_text(facts.input_bytes)}{where}"
         dropped = [f"{facts.loops:,} self loops dropped"] * (facts.loops > 0)
         dropped += [f"{facts.repeats:,} repeated rows"] * (facts.repeats > 0)
         rows |= {"input": ", ".join(dropped)} if dropped else {}
-    rows["linkage"] = f"{settings.linkage} of {settings.weights}, missing {settings.missing}"
+    which = f"metric {settings.metric}" if settings.metric else f"missing {settings.missing}"
+    rows["linkage"] = f"{settings.linkage} of {settings.weights}, {which}"
     if math.isfinite(settings.max_height):
         rows["max height"] = f"{settings.max_height:g}"
     if facts is not None:
@@ -160,7 +170,7 @@ def _overview_facts(state: Overview) -> dict[str, str]:
 
 @options.command("dask-rac verify run")
 @click.argument("run", type=options.PATH)
-@click.option("--edges", type=options.PATH, help="The edges, if they have moved.")
+@click.option("--edges", type=options.PATH, help="The edges, or vectors, if they have moved.")
 @options.trust_source
 @options.as_json
 @options.computing
@@ -174,9 +184,9 @@ def verify(
     scheduler: str | None,
     require_tls: bool | None,
 ) -> None:
-    """Audit a RUN against its edges.
+    """Audit a RUN against its edges, or against all pairs of its vectors.
 
-    Recomputes every height in one pass over the edges; exit code 4 if one differs.
+    Recomputes every height in one pass over the edges or pairs; exit code 4 if one differs.
     """
     from dataclasses import asdict
 

@@ -39,8 +39,10 @@ FRAGMENTS = (
     (re.compile(r"trust_source=True"), "--trust-source", None),
     (re.compile(r"(?:\w+\.)?to_scipy\(join=True\)"), "--join", "join: true"),
     (re.compile(r"`?(?<![\w.])(?:\w+\.)?cut\(\)`?"), "`dask-rac cut`", None),
-    (re.compile(r"(?:\w+\.)?verify\(edges\)"), "--edges", None),
+    (re.compile(r"(?:\w+\.)?verify\((?:edges|vectors)\)"), "--edges", None),
+    (re.compile(r"cluster\(vectors, 'ward'\) without a graph"), "--metric euclidean", "metric: euclidean"),
     (re.compile(rf"{GRAPH},? or (?:with )?{KNN}|{GRAPH}|{KNN}"), "`dask-rac graph knn`", "a `graph` step"),
+    (re.compile(r"`?(?:dask_rac\.)?eps_graph\b(?:\([^)]*\))?`?"), "`dask-rac graph eps`", "one of `kind: eps`"),
 )
 """Code that the rules above do not cover: its pattern, its form on the command line and, if it has one, in recipes."""
 

@@ -120,6 +120,8 @@ class AuditReport:
     """The first wrong merge, if any."""
     worst_error: float
     """The largest relative error of a height, rounding included."""
+    all_pairs: bool = False
+    """Whether the edges are all pairs of vectors."""
 
     @property
     def ok(self) -> bool:
@@ -127,10 +129,11 @@ class AuditReport:
         return not self.wrong and not self.stray
 
     def __str__(self) -> str:
+        things = "pairs" if self.all_pairs else "edges"
         if self.ok:
             error = f"largest relative error {self.worst_error:.1e}"
-            return f"{self.merges:,} merges verified against {self.edges:,} edges, {error}"
-        strays = f"{self.stray:,} edges join clusters that never merge" if self.stray else ""
+            return f"{self.merges:,} merges verified against {self.edges:,} {things}, {error}"
+        strays = f"{self.stray:,} {things} join clusters that never merge" if self.stray else ""
         wrong = f"{self.wrong:,} of {self.merges:,} merges are wrong, first {self.first_wrong}" if self.wrong else ""
         return "; ".join(filter(None, (wrong, strays)))
 
@@ -231,6 +234,7 @@ class Audit:
             wrong=int(np.count_nonzero(faults)),
             first_wrong=None if first < 0 else self._wrong_merge(first, expected, int(faults[first])),
             worst_error=worst,
+            all_pairs=bool(settings.metric),
         )
 
     def _add_chunk(

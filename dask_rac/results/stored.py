@@ -209,9 +209,9 @@ def open_result(path: str | PathLike[str], report: Listener) -> StoredClustering
         raise DamagedStoreError(lost_text(store.at(found.lost), store.url))
     chain = found.chain
     if not chain:
+        why = "its merges are written at its end" if header.settings.metric else "its edges are still being read"
         raise StoreError(
-            f"{store.url} has nothing to show yet: its edges are still being read; if no process is working on it, "
-            f"{resume_advice(store)}"
+            f"{store.url} has nothing to show yet: {why}; if no process is working on it, {resume_advice(store)}"
         )
     return StoredClustering(Journal(store, header, chain), report)
 

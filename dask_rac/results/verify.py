@@ -78,9 +78,12 @@ class Verification:
         header, audit = self.journal.header, self._audit()
         if given is None:
             if header.source is None:
-                raise InputError("the vectors or distances of this run were not on disk: give them to verify()")
+                what = header.settings.input_name
+                raise InputError(f"the {what} of this run were not on disk: give them again with verify(vectors)")
             if not self.trusted:
-                check_trusted(self._folder, header.source, ", or give the vectors or distances to verify()")
+                check_trusted(
+                    self._folder, header.source, f", or give the {header.settings.input_name} with verify(vectors)"
+                )
             check_source(header, header.source, files_fingerprint(header.source))
             given = header.source
         with new_team() as team:

@@ -250,6 +250,7 @@ class Views(ABC):
         """Return the content of a report."""
         from dask_rac.show.report.subject import Subject  # noqa: PLC0415 - Bokeh is an extra
 
+        things = "pairs" if self._settings.metric else "edges"
         return Subject(
             "clustering in memory",
             "in memory",
@@ -259,7 +260,7 @@ class Views(ABC):
             self.top(TOP_MERGES),
             self.suggest_cuts(),
             self._phase_seconds(),
-            {"nodes": f"{self.n_nodes:,}"} | ({"edges": f"{self._records[0].edges:,}"} if self._records else {}),
+            {"nodes": f"{self.n_nodes:,}"} | ({things: f"{self._records[0].edges:,}"} if self._records else {}),
             self.facts(),
             versions(),
             known={"loops": self._loops},

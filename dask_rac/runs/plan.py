@@ -14,12 +14,14 @@ from dask_rac.base.text import size_text
 from dask_rac.edges.source import BATCH_ROWS, EdgeSource, open_edges
 from dask_rac.engines import engine_for
 from dask_rac.engines.contract import Expected
+from dask_rac.engines.matrix.given import open_pairs
 from dask_rac.engines.rows.intake import scan_graph
 from dask_rac.runs.options import PlanOptions, check_options
 from dask_rac.show.cards import card
 from dask_rac.tasks.budget import Budget
 from dask_rac.tasks.client import choose_scheduler
 from dask_rac.tasks.scheduler import Scheduler
+from dask_rac.vectors.pairs.triangle import triangle_entries
 
 
 @dataclass(frozen=True)
@@ -29,7 +31,7 @@ class Plan:
     nodes: int
     """Number of nodes of the graph."""
     edges: int
-    """Rows of the input, including self loops and repeated edges."""
+    """Rows of the input, including self loops and repeated edges; or all pairs of vectors."""
     shards: int
     """How many shards the graph is cut into at first."""
     shard_bytes: int
@@ -46,6 +48,8 @@ class Plan:
     """The first round as a Dask graph; `plan.graph.visualize()` draws it."""
     node_bytes: int = 0
     """Bytes that each process needs for the nodes alone, however many shards there are; part of `memory`."""
+    metric: str = ""
+    """For all pairs, how vectors are compared; empty for the edges of a graph."""
 
     def visualize(self, *arguments: Any, **keywords: Any) -> Any:
         """Draw the graph of the first round, like `visualize` of Dask's own collections."""
@@ -65,11 +69,20 @@ class Plan:
 
     def facts(self) -> dict[str, str]:
         """Return a short summary: a text for each name."""
+        memory = f"{size_text(self.memory)} of {size_text(self.budget.memory)}"
+        if self.metric:
+            return {
+                "nodes": f"{self.nodes:,}",
+                "pairs": f"{self.edges:,}",
+                "memory": memory,
+                "disk": f"{size_text(self.disk)} for merges",
+                "processes": f"1 of {self.budget.threads} threads",
+            }
         return {
             "nodes": f"{self.nodes:,}",
             "edges": f"{self.edges:,}",
             "shards": f"{self.shards:,} of {size_text(self.shard_bytes)}",
-            "memory": f"{size_text(self.memory)} of {size_text(self.budget.memory)}",
+            "memory": memory,
             "for nodes": f"{size_text(self.node_bytes)} in each process",
             "disk": f"{size_text(self.disk)} beside {size_text(self.input_bytes)} of edges",
             "processes": f"{self.budget.processes} of {self.budget.threads} threads",
@@ -82,12 +95,20 @@ def plan_stored(edges: Any, settings: Settings, options: PlanOptions, report: Li
     check_options(options)
     scheduler = choose_scheduler(options.client)
     budget = scheduler.budget(options.memory)
+    if settings.metric:
+        return plan_pairs(open_pairs(edges, settings).nodes, settings, budget)
     if not isinstance(edges, str | PathLike):
         raise InputError("plan() needs edges on disk: give the path of a Parquet file or folder, or of a Zarr group")
     source = open_edges(edges)
     nodes = options.n_nodes if options.n_nodes is not None else _count_nodes(source, settings, scheduler, report)
     given = Expected(nodes, source.rows, source.weight_dtype, source.bytes, source.whole_rows)
     return plan_sizes(given, settings, options.shards, budget)
+
+
+def plan_pairs(nodes: int, settings: Settings, budget: Budget) -> Plan:
+    """What a run on all pairs of some nodes would take, by one process."""
+    own = Budget(budget.process, 1, budget.threads)
+    return plan_sizes(Expected(nodes, triangle_entries(nodes), "float64", 0), settings, None, own)
 
 
 def plan_sizes(given: Expected, settings: Settings, shards: int | None, budget: Budget) -> Plan:
@@ -104,6 +125,7 @@ def plan_sizes(given: Expected, settings: Settings, shards: int | None, budget: 
         input_bytes=given.bytes,
         graph=sizes.graph,
         node_bytes=sizes.node_bytes,
+        metric=settings.metric,
     )
 
 

@@ -117,7 +117,7 @@ def check_trusted(store: Folder, source: str, otherwise: str = "") -> None:
     """Raise unless edges can be opened without asking the user, who may have the store from someone else."""
     if is_elsewhere(store, source):
         raise StoreError(
-            f"{store.url} names edges at {source}, which is not where the store itself is: if you trust the store, "
+            f"{store.url} names its input at {source}, which is not where the store itself is: if you trust the store, "
             f"pass trust_source=True{otherwise}"
         )
 
@@ -125,10 +125,9 @@ def check_trusted(store: Folder, source: str, otherwise: str = "") -> None:
 def check_source(header: Header, name: str, fingerprint: str) -> None:
     """Raise unless the input is what it was when the run began."""
     if fingerprint != header.fingerprint:
-        what = "vectors or distances" if header.settings.metric else "edges"
         raise InputError(
             f"{name} has changed since the run began (names, sizes or times of its files): start a new run in "
-            f"another folder, or restore the original {what}"
+            f"another folder, or restore the original {header.settings.input_name}"
         )
 
 

@@ -49,7 +49,9 @@ class Overview:
         """Return all of it for other programs."""
         known = asdict(self)
         header = known.pop("header")
-        fields = {**known, "parameters": header.pop("settings"), "edges": header.pop("source")}
+        parameters = header["settings"]
+        del parameters["missing" if parameters["metric"] else "metric"]
+        fields = {**known, "parameters": parameters, self.header.settings.input_name: header["source"]}
         return {**fields, "versions": header["versions"], "format": header["format"]}
 
 

@@ -48,7 +48,7 @@ def test_resume_asks(store: Path, elsewhere: str) -> None:
     sign(store / "rac.json", {"source": elsewhere})
     for manifest in store.glob("manifests/*"):
         manifest.unlink()
-    refused = rf"run names edges at {elsewhere}, .*: if you trust the store, pass trust_source=True$"
+    refused = rf"run names its input at {elsewhere}, .*: if you trust the store, pass trust_source=True$"
     with pytest.raises(dask_rac.StoreError, match=refused):
         dask_rac.resume(store)
     with pytest.raises(dask_rac.StoreError, match=refused):

@@ -73,6 +73,20 @@ class TestRemarks:
         assert f"So do clusters that would never merge because {why}" in remark.meaning
         assert "if there is any" in remark.remedy
 
+    @pytest.mark.parametrize("linkage", ["single", "complete", "average", "weighted", "ward"])
+    @pytest.mark.parametrize("metric", ["euclidean", "cosine", "precomputed"])
+    def test_of_all_pairs_nothing_is_missing(self, linkage: str, metric: str) -> None:
+        if linkage == "ward" and metric == "cosine":
+            return
+        pairs = checked_settings(linkage, None, "distance", 5.0, metric=metric)
+        chained = Findings(pairs, 100, 90, largest=90, finisher=90, cut=snapshot(90, 11, 10))
+        assert names(chained) == ["max_height", "chained"]
+        said = "".join(remark.meaning + remark.remedy for remark in remarks_of(chained))
+        assert not any(word in said for word in ("missing", "edge", "graph", "finisher"))
+        assert ("ward" in said) == (linkage in ("single", "average") and metric != "cosine")
+        (stopped,) = remarks_of(Findings(pairs, 0, status="stopped", run="run"))
+        assert stopped.remedy == "Resume it: it starts again."
+
     @pytest.mark.parametrize(("tied", "remarks"), [(0, 0), (9, 0), (10, 1), (999, 1)])
     def test_ties_are_reported_from_a_hundredth_on(self, tied: int, remarks: int) -> None:
         assert names(Findings(SETTINGS, 1_000, 999, largest=1_000, tied=tied)) == ["ties"] * remarks

@@ -58,5 +58,5 @@ def _result(found: Overview) -> dict[str, str]:
     """Return the progress so far."""
     words = {"disk": size_text(found.bytes), "time": f"{found.seconds:,.1f} s"}
     if found.facts is None:
-        return {"state": "edges not read yet"} | words
+        return {"state": "not merged yet" if found.header.settings.metric else "edges not read yet"} | words
     return {"nodes": f"{found.facts.nodes:,}", "merges": f"{found.merges:,}", "rounds": str(len(found.rounds))} | words

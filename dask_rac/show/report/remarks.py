@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from dask_rac.base.settings import Settings
+from dask_rac.base.settings import PRECOMPUTED, Settings
 from dask_rac.show.report.facts import Remark
 from dask_rac.show.report.findings import Findings
 from dask_rac.show.report.words import counted, quoted, share
@@ -50,10 +50,12 @@ def _unfinished(found: Findings) -> Remark | None:
         "Rounds do not proceed by height: merges at any height may still come. The clusters shown are parts of those "
         "of the finished tree, and no cut is final."
     )
+    # All pairs are clustered in one step.
+    resumed = "it starts again" if found.settings.metric else "it continues from its last round"
     remedy = {
         "running": "Wait until it ends, then create the report again; --watch does so automatically.",
-        "stopped": "Resume it: it continues from its last round.",
-    }.get(found.status, "If no process is working on it any more, resume it: it continues from its last round.")
+        "stopped": f"Resume it: {resumed}.",
+    }.get(found.status, f"If no process is working on it any more, resume it: {resumed}.")
     return Remark(
         "unfinished",
         f"{title}: {so_far}" if so_far else title,
@@ -74,11 +76,11 @@ def _stopped_by_height(found: Findings) -> Remark | None:
         return None
     beyond = "below" if found.settings.weights == "similarity" else "above"
     lack = "some pair of their nodes has no edge" if _infinite(found) else "no path of edges joins them"
+    never = "" if found.settings.metric else f" So do clusters that would never merge because {lack}."
     return Remark(
         "max_height",
         f"Nothing merges {beyond} {height:g}: {counted(found.trees, 'tree')}",
-        f"With max_height={height!r}, clusters that would merge {beyond} it remain separate trees. So do clusters "
-        f"that would never merge because {lack}.",
+        f"With max_height={height!r}, clusters that would merge {beyond} it remain separate trees.{never}",
         "To get the rest of the hierarchy, if there is any, run it again without max_height.",
     )
 
@@ -123,7 +125,7 @@ def _ties(found: Findings) -> Remark | None:
 
 
 def _long_tail(found: Findings) -> Remark | None:
-    if not found.merges or (found.finisher < TAIL * found.merges and not found.deferred):
+    if not found.merges or found.settings.metric or (found.finisher < TAIL * found.merges and not found.deferred):
         return None
     by_finisher = f"The finisher did {share(found.finisher, found.merges)} of the merges"
     deferred = f"{counted(found.deferred, 'round')} ran instead of the finisher, which did not fit in memory"
@@ -163,8 +165,12 @@ def _chained(found: Findings) -> Remark | None:
 
 def _chains_less(settings: Settings) -> str:
     """Return settings that chain less, if there are any; `missing` has no effect on single linkage."""
+    ward = settings.metric in ("euclidean", PRECOMPUTED)
     if settings.linkage == "single":
-        return " Average or complete linkage chains less than single."
+        return f" Average{', complete or ward' if ward else ' or complete'} linkage chains less than single."
+    if settings.metric:
+        other = "Complete or ward" if ward else "Complete"
+        return f" {other} linkage often chains less than average." if settings.linkage == "average" else ""
     filled = " A number for missing=, instead of 'ignore', often chains less." if settings.missing == "ignore" else ""
     return filled + (" Complete linkage often chains less than average." if settings.linkage == "average" else "")
 

@@ -64,28 +64,27 @@ def distinct_texts(heights: Iterable[float]) -> dict[float, str]:
 
 def parameters_of(settings: Settings) -> dict[str, str]:
     """Return the parameters of a run."""
-    words = {
-        "linkage": settings.linkage,
-        "weights": settings.weights,
-        "missing": str(settings.missing),
-        "duplicates": settings.duplicates,
-        "finisher": "yes" if settings.finisher else "no",
-    }
+    words: dict[str, str] = {"linkage": settings.linkage, "weights": settings.weights}
+    if settings.metric:
+        words["metric"] = settings.metric
+    else:
+        finisher = "yes" if settings.finisher else "no"
+        words |= {"missing": str(settings.missing), "duplicates": settings.duplicates, "finisher": finisher}
     return words | ({"max_height": repr(settings.max_height)} if math.isfinite(settings.max_height) else {})
 
 
 def graph_of(header: Header, facts: Facts | None) -> dict[str, str]:
-    """Return what is known of the edges of a stored run."""
-    words = {"edges from": header.source or "memory"}
+    """Return what is known of the input of a stored run."""
+    words = {f"{header.settings.input_name} from": header.source or "memory"}
     if facts is None:
         return words
-    words |= {
-        "nodes": f"{facts.nodes:,}",
-        "edges": f"{facts.edges:,}",
-        "edges per node": f"{2 * facts.edges / facts.nodes:.3g} on average" if facts.nodes else "0",
-        "weights": f"{facts.least:.6g} to {facts.largest:.6g}, {header.weights}" if facts.edges else header.weights,
-        "size": size_text(facts.input_bytes),
-    }
+    weights = f"{facts.least:.6g} to {facts.largest:.6g}, {header.weights}" if facts.edges else header.weights
+    size = size_text(facts.input_bytes)
+    words["nodes"] = f"{facts.nodes:,}"
+    if header.settings.metric:
+        return words | {"pairs": f"{facts.edges:,}", "weights": weights, "memory for pairs": size}
+    per_node = f"{2 * facts.edges / facts.nodes:.3g} on average" if facts.nodes else "0"
+    words |= {"edges": f"{facts.edges:,}", "edges per node": per_node, "weights": weights, "size": size}
     again = {"repeated rows": f"{facts.repeats:,}"} if facts.repeats else {}
     return words | again | ({"self loops dropped": f"{facts.loops:,}"} if facts.loops else {})
 
