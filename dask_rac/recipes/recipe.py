@@ -233,7 +233,7 @@ def _fill_paths(
     given: dict[str, Any] = step.given  # type: ignore[assignment]
     if given.get("output"):
         given["output"] = joined(base, given["output"])
-    works_on = KINDS[step.do].works_on
+    works_on = KINDS[step.do].input_of(given)
     if works_on is None or not works_on.makers:
         return None
     key = works_on.key

@@ -255,7 +255,7 @@ class Runner:
     def _fingerprint(self, step: RecipeStep, before: Mapping[str, str]) -> str:
         """Return the hash that identifies the result of a step."""
         keys = {name: step.given[name] for name, key in KEYS[step.do].items() if key.result and name != "output"}
-        works_on = KINDS[step.do].works_on
+        works_on = KINDS[step.do].input_of(step.given)
         if works_on is not None:
             keys[works_on.key] = before[step.parent] if step.parent else _stamp(step, keys[works_on.key])
         return sha256(json.dumps([step.do, keys], sort_keys=True).encode()).hexdigest()

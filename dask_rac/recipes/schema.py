@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from dask_rac.base.parameters import GRAPHS, METRIC, SETTINGS, Parameter
+from dask_rac.base.parameters import GRAPHS, METRIC, PAIRS_METRIC, SETTINGS, Parameter
 
 Check = Callable[[Any], Any]
 """Returns a value in its final form; raises ValueError saying what it should be."""
@@ -139,6 +139,8 @@ STEPS: dict[str, dict[str, Key]] = {
     },
     "cluster": {
         "edges": Key(_text),
+        "vectors": Key(_text),
+        "metric": Key(_text, PAIRS_METRIC.default),
         "linkage": _setting("linkage", _text),
         "missing": _setting("missing", _number_or_word),
         "weights": _setting("weights", _text),
@@ -151,7 +153,12 @@ STEPS: dict[str, dict[str, Key]] = {
         "output": Key(_text, "run"),
         **PLACE,
     },
-    "verify": {"run": Key(_text), "edges": Key(_text, result=False), **PLACE},
+    "verify": {
+        "run": Key(_text),
+        "edges": Key(_text, result=False),
+        "vectors": Key(_text, result=False),
+        **PLACE,
+    },
     "cut": {
         "run": Key(_text),
         "height": Key(_one_or_list(_number)),

@@ -5,7 +5,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
+import pandas as pd
 import pytest
+from scipy.cluster.hierarchy import fcluster, linkage
+from sklearn.metrics import adjusted_rand_score
 
 from tests.support.command import done, rac
 from tests.support.root import ROOT
@@ -64,6 +68,18 @@ def test_data_sets_of_the_paper(name: str, nodes: int, graph: str, tmp_path: Pat
     again = rac(*words, "--set", "folder=real", "--set", f"graph.vectors={moved}", cwd=tmp_path)
     told = [line.partition(" s, ")[2].replace("real/", f"{name}/") for line in again.stdout.splitlines()]
     assert told[3:] == [line.partition(" s, ")[2] for line in lines[3:]]
+
+
+def test_all_pairs(tmp_path: Path) -> None:
+    words = "run", PIPELINES / "all_pairs.yaml", "--set", "generate.nodes=600", "--set", "cut.clusters=5"
+    lines = done(*words, cwd=tmp_path).splitlines()
+    assert [line.partition(":")[0] for line in lines] == ["generate", "cluster", "verify", "cut", "report"]
+    assert "599 merges, 179,700 pairs, largest relative error" in lines[2]
+    assert all("skipped" in line for line in done(*words, cwd=tmp_path).splitlines())
+    vectors = np.fromfile(tmp_path / "all_pairs/sift.bvecs", np.uint8).reshape(600, 132)[:, 4:].astype(np.float64)
+    expected = fcluster(linkage(vectors, "ward"), 5, "maxclust")
+    found = pd.read_parquet(tmp_path / "all_pairs/labels.parquet")["label"]
+    assert adjusted_rand_score(expected, found) == 1.0
 
 
 @pytest.mark.soak

@@ -18,7 +18,8 @@ def test_input_is_a_key_and_made_by_steps_with_an_output(kind: Kind) -> None:
     if kind.works_on is None:
         assert not {"vectors", "edges", "run"} & STEPS[kind.name].keys()
         return
-    key = STEPS[kind.name][kind.works_on.key]
-    assert key.result
-    assert key.required == (not kind.works_on.makers)
-    assert all("output" in STEPS[maker] for maker in kind.works_on.makers)
+    for given in filter(None, (kind.works_on, kind.instead)):
+        key = STEPS[kind.name][given.key]
+        assert key.result
+        assert key.required == (not given.makers)
+        assert all("output" in STEPS[maker] for maker in given.makers)

@@ -1,4 +1,4 @@
-"""`cluster`: cluster edges through a store."""
+"""`cluster`: cluster edges through a store, or all pairs of vectors in memory."""
 
 from __future__ import annotations
 
@@ -6,27 +6,43 @@ from dataclasses import replace
 from typing import Any
 
 from dask_rac.api.cluster import cluster, resume
+from dask_rac.api.pairs import check_pairs_options, pairs_metric
 from dask_rac.base.checks import check_kind, check_whole
 from dask_rac.base.defaults import setting
+from dask_rac.base.errors import InputError
 from dask_rac.base.events import Listener
 from dask_rac.base.names import HEADER
-from dask_rac.base.parameters import SETTINGS
-from dask_rac.base.settings import checked_settings
+from dask_rac.base.parameters import METRIC, SETTINGS
+from dask_rac.base.settings import Settings, checked_settings
 from dask_rac.base.text import size_text
 from dask_rac.deploy import local_shape
 from dask_rac.edges.source import EdgeSource, open_edges
 from dask_rac.engines.contract import Expected
+from dask_rac.engines.matrix.given import open_pairs
 from dask_rac.files.folder import Folder
 from dask_rac.recipes.kinds.kind import Facts, Forecast, Keys, Kind, StepInput
-from dask_rac.recipes.kinds.run import names_edges
-from dask_rac.runs.plan import Plan, plan_sizes
+from dask_rac.recipes.kinds.run import names_input
+from dask_rac.runs.plan import Plan, plan_pairs, plan_sizes
 from dask_rac.tasks.budget import Budget, memory_bytes
 from dask_rac.tasks.threads import Threads
 from dask_rac.vectors.compare.metrics import checked_metric
+from dask_rac.vectors.pairs.triangle import triangle_entries
+
+
+def _complete(keys: dict[str, Any]) -> None:
+    if keys["vectors"] is not None and keys["metric"] is None:
+        keys["metric"] = METRIC.default
+    if keys["metric"] is not None and keys["edges"] is not None:
+        raise ValueError("vectors: in place of edges:, as it has metric:")
 
 
 def _check(keys: Keys, parent: Keys | None) -> None:
-    checked_settings(*(keys[name] for name in SETTINGS))
+    metric = _metric(keys)
+    if parent is not None and "degree" in parent:
+        _check_generated(parent["kind"], metric)
+    if metric:
+        check_pairs_options(metric, keys["weights"], keys["n_nodes"], keys["shards"])
+    _settings(keys)
     memory_bytes(keys["memory"], 1)
     if keys["shards"] is not None:
         check_whole("shards", keys["shards"], 1)
@@ -34,7 +50,29 @@ def _check(keys: Keys, parent: Keys | None) -> None:
         check_kind(checked_metric(parent["metric"]).weights, keys["weights"])
 
 
+def _check_generated(kind: str, metric: str) -> None:
+    """Raise unless what a `generate` step makes is what the step clusters."""
+    if kind == "lattice" and metric:
+        raise InputError(f"metric={metric!r} is for vectors, and kind='lattice' makes edges: leave it out")
+    if kind != "lattice" and not metric:
+        raise InputError(
+            f"kind={kind!r} makes vectors, not edges: add a graph step, or metric='euclidean' to cluster all pairs"
+        )
+
+
+def _metric(keys: Keys) -> str:
+    """Return the metric of all pairs, empty for edges; raise if it is unknown."""
+    return "" if keys["metric"] is None else pairs_metric(keys["vectors"], None, keys["metric"]) or ""
+
+
+def _settings(keys: Keys) -> Settings:
+    """Return what the step computes; raise if that is not possible."""
+    return checked_settings(*(keys[name] for name in SETTINGS), metric=_metric(keys))
+
+
 def _forecast(keys: Keys, before: Forecast | None, scheduler: str) -> Forecast:
+    if keys["metric"] is not None:
+        return _forecast_pairs(keys, before, scheduler)
     known = _edges(keys["edges"], before)
     if known is None or known.nodes is None or known.edges is None:
         return Forecast("known when the edges exist")
@@ -44,6 +82,22 @@ def _forecast(keys: Keys, before: Forecast | None, scheduler: str) -> Forecast:
     shards = f"{plan.shards:,} shard{'s' if plan.shards > 1 else ''} of {size_text(plan.shard_bytes)}"
     text = f"{shards}, {size_text(plan.memory)} of memory, {size_text(plan.disk)} of disk"
     return replace(known, text=text, bytes=plan.disk)
+
+
+def _forecast_pairs(keys: Keys, before: Forecast | None, scheduler: str) -> Forecast:
+    """Forecast a run on all pairs, from the number of vectors alone."""
+    settings = _settings(keys)
+    if before is not None:
+        nodes = before.nodes
+    else:
+        nodes = open_pairs(keys["vectors"], settings).nodes if Folder(keys["vectors"]).exists() else None
+    if nodes is None:
+        return Forecast("known when the vectors exist")
+    pairs, budget = triangle_entries(nodes), _budget(keys, scheduler)
+    if budget is None:
+        return Forecast("planned when the workers are connected", nodes, pairs)
+    plan = plan_pairs(nodes, settings, budget)
+    return Forecast(f"{pairs:,} pairs, {size_text(plan.memory)} of memory", nodes, pairs, bytes=plan.disk)
 
 
 def _edges(path: str, before: Forecast | None) -> Forecast | None:
@@ -57,29 +111,35 @@ def _edges(path: str, before: Forecast | None) -> Forecast | None:
     return Forecast("", nodes, source.rows, source.weight_dtype, source.bytes)
 
 
-def _plan(keys: Keys, known: Forecast, scheduler: str) -> Plan | None:
-    """Plan a run, if it will compute on this machine."""
+def _budget(keys: Keys, scheduler: str) -> Budget | None:
+    """Return what a run may use, if it will compute on this machine."""
     budget = Threads().budget(setting("memory", keys["memory"]))
     shape = local_shape(scheduler)
     if shape is not None:
-        budget = Budget(budget.memory, *shape)
-    elif not scheduler.startswith("threads"):
+        return Budget(budget.memory, *shape)
+    return budget if scheduler.startswith("threads") else None
+
+
+def _plan(keys: Keys, known: Forecast, scheduler: str) -> Plan | None:
+    """Plan a run, if it will compute on this machine."""
+    budget = _budget(keys, scheduler)
+    if budget is None:
         return None
-    settings = checked_settings(*(keys[name] for name in SETTINGS))
     assert known.nodes is not None
     assert known.edges is not None
     nodes = known.nodes if keys["n_nodes"] is None else keys["n_nodes"]
     expected = Expected(nodes, known.edges, known.weights, known.bytes or 0)
-    return plan_sizes(expected, settings, setting("shards", keys["shards"]), budget)
+    return plan_sizes(expected, _settings(keys), setting("shards", keys["shards"]), budget)
 
 
 def _cluster(keys: Keys, client: Any, report: Listener) -> Facts:
     place = {"memory": keys["memory"], "client": client, "progress": report}
+    given = keys["edges"] if keys["metric"] is None else keys["vectors"]
     if Folder(keys["output"]).exists(HEADER):
-        result = resume(keys["output"], **place, trust_source=names_edges(keys["output"], keys["edges"]))
+        result = resume(keys["output"], **place, trust_source=names_input(keys["output"], given))
     else:
-        settings = {name: keys[name] for name in (*SETTINGS, "n_nodes", "shards")}
-        result = cluster(keys["edges"], **settings, store=keys["output"], **place)
+        settings = {name: keys[name] for name in (*SETTINGS, "metric", "n_nodes", "shards")}
+        result = cluster(given, **settings, store=keys["output"], **place)
     return {
         "nodes": result.n_nodes,
         "merges": result.n_nodes - result.n_trees,
@@ -90,5 +150,12 @@ def _cluster(keys: Keys, client: Any, report: Listener) -> Facts:
 
 
 CLUSTER = Kind(
-    "cluster", _cluster, _forecast, StepInput("edges", ("graph", "generate", "ingest")), check=_check, resumable=True
+    "cluster",
+    _cluster,
+    _forecast,
+    StepInput("edges", ("graph", "generate", "ingest")),
+    StepInput("vectors", ("generate",)),
+    _complete,
+    _check,
+    resumable=True,
 )

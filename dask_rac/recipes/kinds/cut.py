@@ -44,4 +44,4 @@ def _cut(keys: Keys, client: Any, report: Listener) -> Facts:
     return {"nodes": run.n_nodes, by: keys[by]}
 
 
-CUT = Kind("cut", _cut, _forecast, RUN, _complete, _check)
+CUT = Kind("cut", _cut, _forecast, RUN, complete=_complete, check=_check)

@@ -57,6 +57,8 @@ class Kind:
     forecast: Callable[[Keys, Forecast | None, str], Forecast]
     """Estimate sizes from metadata: the keys, the forecast of the step that makes the input, and the scheduler."""
     works_on: StepInput | None = None
+    instead: StepInput | None = None
+    """What it works on if the step says so, by this key or by `metric`."""
     complete: Callable[[dict[str, Any]], None] = _complete_already
     """Fill in keys that depend on others; raise a ValueError that says what the step needs."""
     check: Callable[[Keys, Keys | None], None] = _no_check
@@ -65,3 +67,9 @@ class Kind:
     """Whether a step that was stopped goes on where it was; otherwise it starts over."""
     inherits: tuple[str, ...] = ()
     """Keys that are those of the step that makes the input, unless they are given."""
+
+    def input_of(self, keys: Keys) -> StepInput | None:
+        """Return what a step with these keys works on."""
+        if self.instead is not None and (keys[self.instead.key] is not None or keys["metric"] is not None):
+            return self.instead
+        return self.works_on

@@ -25,9 +25,9 @@ def known_run(path: str, before: Forecast | None) -> Forecast:
     return Forecast("", facts.nodes, facts.edges, bytes=facts.input_bytes) if facts else Forecast("")
 
 
-def names_edges(path: str, edges: str | None) -> bool:
-    """Whether the edges that a run names are those that the recipe names: then its user has named them."""
-    return edges is not None and read_header(Folder(path)).source == full_name(edges)
+def names_input(path: str, given: str | None) -> bool:
+    """Whether the input that a run names is that which the recipe names: then its user has named it."""
+    return given is not None and read_header(Folder(path)).source == full_name(given)
 
 
 def at_most(known: Forecast, node_bytes: int) -> Forecast:
