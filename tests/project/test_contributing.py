@@ -54,11 +54,12 @@ def test_rooms_are_the_folders_and_the_layers() -> None:
     assert sorted(described) == sorted(folders)
 
 
-def test_there_are_four_walks() -> None:
+def test_there_are_five_walks() -> None:
     assert list(WALKS) == [
         "An edge to a label, in memory",
         "The same through a store",
         "A vector to an edge",
+        "A vector to a label, all pairs",
         "A recipe to a result",
     ]
 
