@@ -27,6 +27,7 @@ WHOLE = {"chunksize": 2**32}  # bytes: S3 takes smaller objects in one request, 
 
 TAKEN = errno.EAGAIN, errno.EACCES
 LOCK_ATTEMPTS = 5
+SHARED_ATTEMPTS = 100  # a second: whoever has the lock of a finished run alone has little to do
 
 
 @dataclass(frozen=True)
@@ -254,21 +255,19 @@ class Folder:
         return total
 
     @contextmanager
-    def locked(self) -> Iterator[bool]:
+    def locked(self, shared: bool = False) -> Iterator[bool]:
         """Hold the lock of a local store during the block; it is released if the process dies.
 
-        Yields whether the file system has locks.
+        Processes that read hold it `shared`; who changes the store holds it alone. Yields whether it is held: not every
+        file system has locks, and readers need none where nothing can be written.
         """
-        if not self.local:
+        handle = self._lock_handle(shared) if self.local else None
+        if handle is None:
             yield False
             return
         try:
-            handle = self.open_lock()
-        except OSError as error:
-            raise StoreError(f"{self.url} cannot be written: {error.strerror}; make it writable") from error
-        try:
             try:
-                _lock(handle)
+                _lock(handle, shared)
             except OSError as error:
                 if error.errno not in TAKEN:  # a file system without locks
                     yield False
@@ -282,6 +281,18 @@ class Folder:
         finally:
             with suppress(OSError):  # what the block has raised matters more; the lock goes in any case
                 os.close(handle)
+
+    def _lock_handle(self, shared: bool) -> int | None:
+        """Open the lock of a local store; None if there is none, and none can be made for a reader."""
+        try:
+            return self.open_lock()
+        except OSError as error:
+            if not shared:
+                raise StoreError(f"{self.url} cannot be written: {error.strerror}; make it writable") from error
+        try:
+            return os.open(self.at(LOCK), os.O_RDONLY | os.O_NOFOLLOW)
+        except OSError:
+            return None
 
     def open_lock(self) -> int:
         """Open the lock of a local store, which is created if it is missing; a link in its place is refused."""
@@ -327,13 +338,14 @@ def _folders_above(name: str) -> Iterator[str]:
         yield name
 
 
-def _lock(handle: int) -> None:
+def _lock(handle: int, shared: bool) -> None:
     """Take a lock, retrying briefly because `in_use` holds it for a moment."""
-    for attempt in range(LOCK_ATTEMPTS):
+    attempts = SHARED_ATTEMPTS if shared else LOCK_ATTEMPTS
+    for attempt in range(attempts):
         try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(handle, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
         except OSError as error:
-            if error.errno not in TAKEN or attempt == LOCK_ATTEMPTS - 1:
+            if error.errno not in TAKEN or attempt == attempts - 1:
                 raise
             sleep(0.01)
         else:

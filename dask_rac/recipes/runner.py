@@ -115,7 +115,7 @@ class Runner:
         with self._folder.locked(), ExitStack() as places:
             planned = refuse(self.plan(start))
             clients: dict[str, Any] = {}
-            for entry in planned:
+            for entry in map(self._look_again, planned):
                 if entry.action == "skip":
                     yield entry, self._records.known(entry.step)
                     continue
@@ -124,6 +124,14 @@ class Runner:
                     opened = connected(place, base=self._base, require_tls=self._tls, notify=self._notify)
                     clients[place] = places.enter_context(opened)
                 yield entry, self._do(entry, clients.get(place))
+
+    def _look_again(self, planned: Planned) -> Planned:
+        """Decide again what to do with a step whose turn has come: its output may have been put there meanwhile."""
+        if planned.action == "skip" or planned.step.output is None:
+            return planned
+        action, why = self._action(planned.step, planned.fingerprint, planned.action == "again")
+        refuse([now := replace(planned, action=action, why=why)])
+        return now
 
     def _do(self, planned: Planned, client: Any) -> Record:
         """Run a step and write its record."""

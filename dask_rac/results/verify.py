@@ -109,14 +109,17 @@ class Verification:
         return source
 
     def _audit_source(self, source: EdgeSource, repeats: bool) -> Audit:
-        """An audit that has seen every edge once: in the order of the input, or, if some may occur twice, united."""
+        """An audit that has seen every edge once: in the order of the input, or, if some may occur twice, united.
+
+        It shares the lock of the store: a process that has the lock alone deletes what audits that died have left.
+        """
         header, left = self.journal.header, self._left_for_edges()
         refuse_links(self._folder, (ROUNDS,))
         work = Work(self._folder, header, self.scheduler, left, _quiet, self.limits, facts=self._facts)
         work.attempt = f"verify-{work.attempt}"
         job = new_job(work, self._facts.nodes, self._facts.edges, 0)
-        try:
-            with self._explained():
+        with self._folder.locked(shared=True), self._explained():
+            try:
                 self.scheduler.check(self._folder)
                 pieces = engine_for(header.settings, header.engine).pieces(source, repeats, work)
                 threads = _fitting(left, max((piece.bytes for piece in pieces), default=0))
@@ -124,8 +127,8 @@ class Verification:
                 if isinstance(self.scheduler, Threads):
                     return self._add_here(audit_job, pieces)
                 return self._add_there(audit_job, pieces)
-        finally:
-            self._folder.remove(job.folder)
+            finally:
+                self._folder.remove(job.folder)
 
     def _left_for_edges(self) -> Budget:
         """What an audit leaves of the memory; raises if it does not fit, there or here, where the report is made."""

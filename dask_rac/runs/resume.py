@@ -18,10 +18,10 @@ from dask_rac.runs.begin import run_to_end
 from dask_rac.runs.loop import StoredRun
 from dask_rac.runs.options import PlanOptions
 from dask_rac.store.advice import resumable
-from dask_rac.store.cleanup import clean_store, newest_sound
+from dask_rac.store.cleanup import clean_store, intact_end, newest_sound
 from dask_rac.store.header import check_source, check_trusted, is_elsewhere, read_header
 from dask_rac.store.journal import Journal
-from dask_rac.store.manifest import count_manifests, read_chain
+from dask_rac.store.manifest import Manifest, read_chain
 from dask_rac.tasks.client import choose_scheduler
 
 
@@ -33,22 +33,29 @@ def resume_run(
     refuse_links(store, STORE_NAMES)
     header = read_header(store)
     scheduler = choose_scheduler(options.client)
-    chain = read_chain(store)
-    if chain and chain[-1].state is None and len(chain) == count_manifests(store):
-        chain = newest_sound(store)
-    if not chain or chain[-1].state is not None:
+    chain = intact_end(store)
+    if not chain:
         with store.locked() as held, resumable(store):
             budget = scheduler.budget(options.memory)
             run = StoredRun(store, header, scheduler, budget, report, options.limits, exclusive=held)
             _continue(run, trust_source)
             chain = run.chain
     else:
-        with suppress(StoreError, OSError), store.locked() as held:  # the disk may be read-only
-            store.flush([manifest_name(chain[-1].step)])
-            clean_store(store, chain, (), everything=held)
+        _tidy(store, chain)
     journal = Journal(store, header, chain)
     report(Event("done", journal.facts.nodes, journal.merged))
     return journal
+
+
+def _tidy(store: Folder, chain: list[Manifest]) -> None:
+    """Delete what a finished run has left, unless others use the store, or the disk is read-only.
+
+    Before the lock was held, another process may have taken steps back and done them again.
+    """
+    with suppress(StoreError, OSError), store.locked() as held:
+        if read_chain(store) == chain:
+            store.flush([manifest_name(chain[-1].step)])
+            clean_store(store, chain, (), everything=held)
 
 
 def _continue(run: StoredRun, trust_source: bool) -> None:

@@ -20,7 +20,7 @@ from dask_rac.base.names import (
 )
 from dask_rac.files.folder import Folder
 from dask_rac.store.committed import Committed, read_committed
-from dask_rac.store.manifest import Manifest, State, check_merges, check_state, count_manifests, withdraw
+from dask_rac.store.manifest import Manifest, State, check_merges, check_state, count_manifests, read_chain, withdraw
 
 
 def clean_store(store: Folder, chain: Sequence[Manifest], kept: Iterable[State], everything: bool = False) -> None:
@@ -58,6 +58,14 @@ def remove_ours(store: Folder, folder: str) -> None:
     for name in names:
         if is_ours(folder, name):
             store.remove(f"{folder}/{name}")
+
+
+def intact_end(store: Folder) -> list[Manifest]:
+    """Return the chain of a run that is finished and whose merges are intact, otherwise nothing; only reads."""
+    chain = read_chain(store)
+    if not chain or chain[-1].state is not None or len(chain) != count_manifests(store):
+        return []
+    return chain if _intact_merges(store, chain)[1] is None else []
 
 
 def newest_sound(store: Folder, edges: bool = False) -> list[Manifest]:

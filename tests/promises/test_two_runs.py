@@ -17,8 +17,9 @@ import dask_rac
 from dask_rac.files.folder import Folder
 from dask_rac.runs.loop import StoredRun
 from dask_rac.store import manifest
+from dask_rac.store.cleanup import intact_end
 from tests.support import crash
-from tests.support.crash import Child, begin, layout, result_hash
+from tests.support.crash import Child, begin, layout, manifests, result_hash
 from tests.support.folders import snapshot
 from tests.support.undisturbed import StopError, Undisturbed, check_resumed, stop_after
 
@@ -174,6 +175,52 @@ def test_a_run_that_cannot_begin_leaves_alone_what_another_begins_at_the_same_mo
     ):
         begin(whole.edges, store)
     assert (store / "rac.json").read_text() == "of another run"
+
+
+def damage_end(store: Path) -> None:
+    """Damage the newest merges of a finished run, whose states are still there."""
+    newest = max(store.glob("merges/*.parquet"))
+    newest.write_bytes(newest.read_bytes()[:-1])
+
+
+@pytest.fixture
+def uncleaned(whole: Undisturbed, store: Path) -> Path:
+    """A finished run that was stopped before it deleted its states."""
+    with mock.patch.object(StoredRun, "clean"):
+        begin(whole.edges, store)
+    return store
+
+
+def test_a_damaged_end_is_not_taken_back_while_another_has_the_lock(uncleaned: Path) -> None:
+    damage_end(uncleaned)
+    with (uncleaned / "lock").open("r+") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        before = snapshot(uncleaned)
+        with pytest.raises(dask_rac.StoreInUseError):
+            dask_rac.resume(uncleaned)
+        assert snapshot(uncleaned) == before
+
+
+def test_a_damaged_end_is_done_again(whole: Undisturbed, uncleaned: Path) -> None:
+    damage_end(uncleaned)
+    check_resumed(whole, uncleaned, manifests(uncleaned)[:-1])
+
+
+def test_the_end_that_another_does_again_meanwhile_stays(whole: Undisturbed, uncleaned: Path) -> None:
+    with ExitStack() as first:
+
+        def found_intact(folder: Folder) -> list[manifest.Manifest]:
+            first.close()
+            chain = intact_end(folder)
+            assert chain[-1].state is None
+            damage_end(uncleaned)
+            dask_rac.resume(uncleaned)
+            return chain
+
+        first.enter_context(mock.patch("dask_rac.runs.resume.intact_end", found_intact))
+        dask_rac.resume(uncleaned)
+    assert result_hash(dask_rac.open(uncleaned)) == whole.hash
+    assert layout(uncleaned) == whole.layout
 
 
 @pytest.mark.parametrize(

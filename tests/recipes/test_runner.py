@@ -185,6 +185,32 @@ def test_an_output_that_is_gone_is_made_again(recipe: Path, tmp_path: Path) -> N
     assert run(recipe) == dict.fromkeys(ALL[:-1], "skip") | {"export": "do"}
 
 
+def test_what_others_put_in_place_of_a_lost_output_meanwhile_is_not_touched(recipe: Path, tmp_path: Path) -> None:
+    run(recipe)
+    tree = tmp_path / "made/tree.nwk"
+    shutil.rmtree(tmp_path / "made/labels.parquet")
+    tree.unlink()
+    steps = runner(recipe).run()
+    assert [next(steps)[0].action for _ in ALL[:-1]] == ["skip", "skip", "skip", "do"]
+    tree.write_text("mine")
+    with pytest.raises(InputError, match=r"step 'export' made .*tree\.nwk, which has been changed"):
+        next(steps)
+    assert tree.read_text() == "mine"
+
+
+def test_a_lost_output_that_is_restored_meanwhile_is_left_as_it_is(recipe: Path, tmp_path: Path) -> None:
+    run(recipe)
+    tree = tmp_path / "made/tree.nwk"
+    shutil.rmtree(tmp_path / "made/labels.parquet")
+    kept = tree.rename(tmp_path / "kept.nwk")
+    for planned, _ in runner(recipe).run():
+        if planned.step.name == "cut":
+            kept.rename(tree)
+            before = tree.stat()
+    assert (planned.step.name, planned.action) == ("export", "skip")
+    assert tree.stat() == before
+
+
 def test_another_output_leaves_the_one_before(recipe: Path, tmp_path: Path) -> None:
     run(recipe)
     assert run(recipe, "cut.output=others.csv", "cut.clusters=7")["cut"] == "do"

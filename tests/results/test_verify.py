@@ -10,6 +10,7 @@ import pytest
 
 import dask_rac
 from dask_rac.base.settings import EDGE_COLUMNS
+from dask_rac.files.folder import Folder
 from tests.support.named_graphs import SMALL, both_ways
 from tests.support.stored import Columns, write_parquet
 
@@ -56,6 +57,42 @@ def test_verify_takes_the_same_graph_given_from_both_ends(folder: Path) -> None:
     found = dask_rac.cluster(write_parquet(folder / "once.parquet", SMALL), store=folder / "run")
     assert found.verify(both_ways(SMALL)).edges == len(SMALL[0])
     assert found.verify(write_parquet(folder / "twice.parquet", both_ways(SMALL))).edges == len(SMALL[0])
+
+
+def test_resume_leaves_an_audit_that_is_running_alone(folder: Path) -> None:
+    audits: list[str] = []
+
+    def progress(event: dask_rac.Event) -> None:
+        if event.stage == "verify":
+            dask_rac.resume(folder / "run")
+            audits.extend(os.listdir(folder / "run/rounds"))
+
+    source = write_parquet(folder / "edges.parquet", both_ways(SMALL), row_group_size=300)
+    found = dask_rac.cluster(source, store=folder / "run", shards=3, progress=progress)
+    assert found.verify().ok
+    assert len(set(audits)) == 1
+    assert os.listdir(folder / "run/rounds") == []
+
+
+def test_resume_deletes_what_an_audit_that_died_has_left(folder: Path) -> None:
+    dask_rac.cluster(write_parquet(folder / "edges.parquet", SMALL), store=folder / "run")
+    (folder / "run/rounds/verify-00000-0123abcd/tally").mkdir(parents=True)
+    dask_rac.resume(folder / "run")
+    assert os.listdir(folder / "run/rounds") == []
+
+
+def test_verify_waits_for_a_moment_and_then_says_who_has_the_store(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = dask_rac.cluster(write_parquet(folder / "edges.parquet", SMALL), store=folder / "run")
+    monkeypatch.setattr("dask_rac.files.folder.SHARED_ATTEMPTS", 3)
+    with (
+        Folder(folder / "run").locked(),
+        pytest.raises(dask_rac.StoreInUseError, match=f"in use by process {os.getpid()} on"),
+    ):
+        found.verify()
+    with Folder(folder / "run").locked(shared=True):
+        assert found.verify().ok
 
 
 def test_verify_needs_edges_that_were_in_memory(folder: Path) -> None:
