@@ -81,9 +81,9 @@ class Records:
 
 def _decoded(fields: dict[str, Any]) -> Record:
     """Return a record as it was written; raise unless it is one: what it names may be deleted."""
-    made = {
-        str(name): (int(size), str(time), str(digest)) for name, (size, time, digest) in fields.pop("made", {}).items()
-    }
+    made = {name: (size, time, digest) for name, (size, time, digest) in fields.pop("made", {}).items()}
+    if not all(list(map(type, file)) == [int, str, str] for file in made.values()):
+        raise ValueError("a file is not described by its size, time and digest")
     record = decoded(Record, fields | {"made": made})
     output = record.given.get("output")
     if record.aside is not None and not is_temporary(record.aside, str(output), BEFORE):

@@ -351,3 +351,14 @@ def test_a_broken_record_is_named(recipe: Path, tmp_path: Path) -> None:
     (tmp_path / "made/steps/cut.json").write_text("{")
     with pytest.raises(InputError, match=r"steps/cut\.json cannot be read: delete it"):
         run(recipe)
+
+
+@pytest.mark.parametrize("size", [float("inf"), float("nan"), 1e400, "9", None, True, [9]], ids=str)
+def test_a_record_of_a_file_without_a_size_is_named(recipe: Path, tmp_path: Path, size: object) -> None:
+    run(recipe)
+    path = tmp_path / "made/steps/export.json"
+    record = json.loads(path.read_text())
+    record["made"][""][0] = size
+    path.write_text(json.dumps(record))
+    with pytest.raises(InputError, match=r"steps/export\.json cannot be read: delete it"):
+        runner(recipe).plan()

@@ -172,7 +172,7 @@ _FILES: tuple[Change, ...] = (_delete, _delete, _empty, _make_folder, _swap, _co
 def _edit_json(path: Path, chance: Random, _: list[Path]) -> None:
     try:
         tree = json.loads(path.read_bytes())
-    except ValueError:
+    except (ValueError, RecursionError):  # of an earlier change
         return
     holders = list(_holders(tree))
     if not holders:
