@@ -132,8 +132,10 @@ def compared(path: Path, _: Path, graph: bool) -> str:
     """Read the vectors at a path; raise unless other libraries read the same. Make a graph of them if that is asked."""
     source = open_vectors(path)
     values = source.read(0, source.rows)
-    dense = values.toarray() if source.sparse else values
-    assert np.array_equal(dense, _plain_vectors(path), equal_nan=True), "other vectors"
+    dense, plain = values.toarray() if source.sparse else values, _plain_vectors(path)
+    if source.sparse:  # values of one place are summed in any order
+        plain = np.where(np.isclose(dense, plain, rtol=1e-12, atol=0), dense, plain)
+    assert np.array_equal(dense, plain, equal_nan=True), "other vectors"
     if graph:
         with dask.config.set(num_workers=1, scheduler="sync"):
             found = dask_rac.knn_graph(path, k=2, progress=False)

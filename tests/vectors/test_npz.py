@@ -58,6 +58,18 @@ def test_columns_out_of_range(form: str, index: int, tmp_path: Path) -> None:
         dask_rac.knn_graph(path, k=2)
 
 
+@pytest.mark.parametrize(
+    ("form", "name"), [("csr", "indices"), ("csc", "indptr"), ("coo", "row"), ("coo", "col"), ("dia", "offsets")]
+)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, bool])
+def test_places_that_are_not_integers(form: str, name: str, dtype: Any, tmp_path: Path) -> None:
+    matrix: Any = MATRIX
+    places = getattr(matrix.asformat(form), name)
+    path = saved(tmp_path / "v.npz", form, **{name: (places / 2).astype(dtype)})
+    with pytest.raises(InputError, match=rf"{name}\.npy in .*v\.npz holds {np.dtype(dtype)} instead of integers"):
+        open_vectors(path)
+
+
 @pytest.mark.parametrize("form", ["csr", "csc", "coo", "dia"])
 @pytest.mark.parametrize("rows", [2**40, 2**62])
 def test_absurd_shapes(form: str, rows: int, tmp_path: Path) -> None:

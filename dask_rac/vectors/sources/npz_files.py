@@ -21,6 +21,8 @@ from dask_rac.vectors.sources.memory import MatrixSource, open_matrix
 AGAIN = "write it again, sparse vectors with scipy.sparse.save_npz, dense ones as .npy with numpy.save"
 RATIO = 1032  # bytes per compressed byte: deflate gives no more
 SLACK = 2**10
+WHOLE = frozenset({"row.npy", "col.npy", "indices.npy", "indptr.npy", "offsets.npy", "shape.npy"})
+"""Arrays of integers: scipy would round other numbers down."""
 
 
 def open_npz(name: str, path: str, info: dict[str, Any]) -> MatrixSource:
@@ -60,5 +62,7 @@ def _check_member(bundle: ZipFile, member: ZipInfo, shown: str) -> None:
         header = read_header(file.read(HEAD), shown)
     if header.dtype.hasobject:
         raise InputError(f"{shown} holds Python objects, which are never loaded: {AGAIN}")
+    if member.filename in WHOLE and header.dtype.kind not in "iu":
+        raise InputError(f"{shown} holds {header.dtype} instead of integers: {AGAIN}")
     if header.size != member.file_size:
         raise InputError(f"{shown} has {member.file_size} bytes, and its header states {header.size}: {AGAIN}")
