@@ -1,16 +1,14 @@
-"""The k-th call of the file layer fails, for every k of small runs and of what is written from them."""
+"""The k-th call of the file layer fails: every call of two tiny runs, and a sample of larger runs and outputs."""
 
 from __future__ import annotations
 
 import errno
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import compress
 from math import gcd
-from operator import not_
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -18,12 +16,12 @@ from typing import Any
 import dask_rac
 from tests.campaign.campaign import Campaign
 from tests.support.calls import CREATES, CUT, DELETES, READS, Call, watched
-from tests.support.subjects import Subject, calls_of, quick_scene, small_outputs, small_runs
+from tests.support.subjects import Subject, calls_of, quick_scene, small_outputs, small_runs, tiny_runs
 
 ACCEPTED = (dask_rac.InputError, dask_rac.StoreError, dask_rac.ResourceError)
 """What may be raised when a call fails."""
 
-LEAST_CALLS = 500  # of the run whose every call fails once
+LEAST_CALLS = 500  # of a run whose every call fails
 SHORT = 0  # in place of an error: half of the bytes are written
 WRITING = CREATES | DELETES
 FAILING: dict[int, frozenset[str]] = {
@@ -81,7 +79,7 @@ class Scene:
 
     folder: Path
     sweep: list[Fault]
-    """An I/O error at every call of one run: these come first."""
+    """At every call of the tiny runs: these come first."""
     others: list[Fault]
 
     def fault(self, number: int) -> Fault:
@@ -100,20 +98,27 @@ class Scene:
 def scene(_: Path) -> Iterator[Scene]:
     """Count the calls of undisturbed runs and outputs."""
     with quick_scene() as folder:
+        rounds, single = tiny_runs(folder)
+        sweep = [*faults_of(rounds, folder, [errno.EIO], [False]), *faults_of(single, folder)]
+        for run in (rounds, single):
+            assert len({fault.call for fault in sweep if fault.subject is run}) >= LEAST_CALLS
         runs = small_runs(folder)
-        subjects: list[Subject] = [*runs, *small_outputs(folder, folder / runs[0].name)]
-        faults = [
-            Fault(subject, call, kind, lasts)
-            for subject in subjects
-            for call, name in enumerate(calls_of(subject, folder))
-            for kind, failing in FAILING.items()
-            for lasts in (False, True)
-            if name in failing
-        ]
-        first = [fault.subject is runs[0] and fault.kind == errno.EIO and not fault.lasts for fault in faults]
-        sweep, others = list(compress(faults, first)), list(compress(faults, map(not_, first)))
-        assert len(sweep) >= LEAST_CALLS
+        subjects: list[Subject] = [rounds, *runs, *small_outputs(folder, folder / runs[0].name)]
+        others = [fault for subject in subjects for fault in faults_of(subject, folder)]
         yield Scene(folder, sweep, others)
+
+
+def faults_of(
+    subject: Subject, folder: Path, kinds: Sequence[int] = tuple(FAILING), lasts: Sequence[bool] = (False, True)
+) -> list[Fault]:
+    """Every fault of some kinds that can happen to a subject."""
+    return [
+        Fault(subject, call, kind, last)
+        for call, name in enumerate(calls_of(subject, folder))
+        for kind in kinds
+        for last in lasts
+        if name in FAILING[kind]
+    ]
 
 
 def trial(scene: Scene, chance: Random, number: int) -> None:

@@ -175,6 +175,14 @@ def small_runs(folder: Path) -> list[Run]:
     return [run.undisturbed(folder / run.name) for run in runs]
 
 
+def tiny_runs(folder: Path) -> tuple[Run, Run]:
+    """Runs of both engines on three nodes, with few enough calls that each can be tried in every way."""
+    path = write_edges(folder / "tiny", path_edges(3), files=1)
+    rounds = Run("tiny rounds", path, {"shards": 2})
+    single = Run("tiny single", path, {"shards": 1, "linkage": "single"})
+    return rounds.undisturbed(folder / rounds.name), single.undisturbed(folder / single.name)
+
+
 def small_outputs(folder: Path, run: Path) -> list[Output]:
     """Outputs of all kinds."""
     names = ["one.labels.parquet", "labels.parquet", "labels.zarr", "tree.npy", "tree.nwk", "tree.parquet", "graph"]
