@@ -32,6 +32,8 @@ class Campaign:
     """Trials in the suite: a few seconds' worth."""
     count: Callable[[Any], int] | None = None
     """How many different trials a scene has, if they can all be tried; then `goal` is the least that there must be."""
+    patience: float = 300
+    """Seconds in which a trial says something, or else it hangs."""
     missing: Callable[[], str] = lambda: ""
     """Why this machine cannot run it; empty if it can."""
 

@@ -23,6 +23,7 @@ from tests.support.object_store import BUCKET, client_environment
 SERVER_PORT, LINK_PORT, SCHEDULER_PORT = 9000, 9001, 8786
 NODES, WORKERS = 60, 2
 RUN_SECONDS = 200  # in which a run ends, however the network fails
+CUTS = (30, 0.5, 15, 3, 8)  # seconds
 TIMEOUTS = {
     "DASK_DISTRIBUTED__COMM__TIMEOUTS__CONNECT": "6s",
     "DASK_DISTRIBUTED__COMM__TIMEOUTS__TCP": "11s",
@@ -53,6 +54,10 @@ class Cluster:
     environment: dict[str, str]
     lines: queue.Queue[dict[str, Any]] = field(default_factory=queue.Queue)
     hash: str = ""
+    events: int = 0
+    """Of an undisturbed run."""
+    cut: threading.Timer | None = None
+    """Ends the last time that a host was cut off."""
 
     @property
     def address(self) -> str:
@@ -106,13 +111,13 @@ class Cluster:
             pass
 
     def outcome(self, after: int = -1, then: Callable[[], None] = lambda: None) -> dict[str, Any]:
-        """Return what came of a run; call a function after some events."""
+        """Return what came of a run, and how many events it had; call a function after some of them."""
         end, events = time.monotonic() + RUN_SECONDS, 0
         while "event" in (line := self.next_line(end)):
             events += 1
             if events == after:
                 then()
-        return line
+        return line | {"events": events}
 
     def slow_down(self, pause: float) -> None:
         """Let each piece between the store and all others wait."""
@@ -131,8 +136,16 @@ class Cluster:
         self.start_worker(self.workers[WORKERS])
         self.lose_workers()
 
+    def cut_off(self, host: Host, seconds: float) -> None:
+        """Cut a host off for some seconds, while everything else goes on."""
+        host.unplug()
+        self.cut = threading.Timer(seconds, host.plug_in)
+        self.cut.start()
+
     def heal(self) -> None:
-        """Have everything in order again."""
+        """Have everything in order again; a host that is still cut off stays so until its time is over."""
+        if self.cut is not None:
+            self.cut.join()
         self.slow_down(0.0)
         for host in self.net.hosts:
             host.plug_in()
@@ -176,7 +189,7 @@ def scene(_: Path) -> Iterator[Cluster]:
         cluster.order(call="cluster", arguments=[f"s3://{BUCKET}/edges"], options=options("whole"))
         found = cluster.outcome()
         assert "hash" in found, found
-        cluster.hash = found["hash"]
+        cluster.hash, cluster.events = found["hash"], found["events"]
         yield cluster
 
 
@@ -185,38 +198,37 @@ def options(name: str) -> dict[str, Any]:
     return {"store": f"s3://{BUCKET}/{name}", "shards": SHARDS, "finisher": False}
 
 
-def faults(cluster: Cluster, chance: Random) -> dict[str, Callable[[], None]]:
-    """What may happen to the hosts."""
+def fault_of(cluster: Cluster, chance: Random, number: int) -> tuple[str, Callable[[], None]]:
+    """Choose what happens to the hosts: each kind of fault in turn, and each length of a cut."""
     worker = chance.choice(cluster.workers[:WORKERS])
     cut_off = chance.choice([worker, worker, cluster.scheduler, cluster.store, cluster.driver])
-    seconds = chance.choice((0.5, 3, 8, 15, 30))
     pause = chance.uniform(0.001, LONGEST_PAUSE)
     joiner = cluster.workers[WORKERS]
-    return {
-        "a worker is lost": worker.lose,
-        "all workers are lost": cluster.lose_workers,
-        "the scheduler is lost": cluster.scheduler.lose,
-        f"{cut_off.name} is cut off for {seconds} s": lambda: cut_off_for(cut_off, seconds),
-        f"the store is slow by {pause:.3f} s": lambda: cluster.slow_down(pause),
-        "a worker joins late": lambda: cluster.start_worker(joiner),
-        "a worker joins and both others are lost": cluster.replace_workers,
-    }
-
-
-def cut_off_for(host: Host, seconds: float) -> None:
-    """Cut a host off for some seconds, while everything else goes on."""
-    host.unplug()
-    threading.Timer(seconds, host.plug_in).start()
+    faults: list[tuple[str, Callable[[], None]]] = [
+        ("a worker is lost", worker.lose),
+        ("all workers are lost", cluster.lose_workers),
+        ("the scheduler is lost", cluster.scheduler.lose),
+        (f"the store is slow by {pause:.3f} s", lambda: cluster.slow_down(pause)),
+        ("a worker joins late", lambda: cluster.start_worker(joiner)),
+        ("a worker joins and both others are lost", cluster.replace_workers),
+    ]
+    turn, kind = divmod(number, len(faults) + 1)
+    if kind < len(faults):
+        return faults[kind]
+    seconds = CUTS[turn % len(CUTS)]
+    return f"{cut_off.name} is cut off for {seconds} s", lambda: cluster.cut_off(cut_off, seconds)
 
 
 def trial(cluster: Cluster, chance: Random, number: int) -> None:
     """A fault in the middle of a run: it ends right, or says what to do, and that works."""
     cluster.heal()
-    what, fault = chance.choice(list(faults(cluster, chance).items()))
+    what, fault = fault_of(cluster, chance, number)
     name = f"run-{number}-{chance.randrange(10**9)}"
     edges = [f"s3://{BUCKET}/edges"]
     cluster.order(call="cluster", arguments=edges, options=options(name), verify=chance.random() < 0.3)
-    found = cluster.outcome(chance.randrange(1, 30), fault)
+    after = chance.randrange(1, cluster.events)
+    found = cluster.outcome(after, fault)
+    assert found["events"] >= after, (what, "the fault did not happen", found)
     if "hash" not in found:
         assert found["typed"], (what, found)
         cluster.heal()
@@ -236,5 +248,6 @@ CAMPAIGN = Campaign(
     trial=trial,
     goal=100,
     share=0,  # a minute, most of it to set up and wait
+    patience=1_200,  # three runs, and hosts that start in between
     missing=missing_hosts,
 )

@@ -14,8 +14,6 @@ from time import monotonic
 
 from tests.campaign.campaign import Campaign, chance
 
-HANG = 300  # seconds without a word from a process
-
 _context = multiprocessing.get_context("spawn")  # a campaign may start threads, which a fork would not survive
 
 
@@ -71,7 +69,7 @@ def _supervise(part: Assignment) -> Tally:
         process = _context.Process(target=_make_trials, args=(part, theirs), daemon=False)
         process.start()
         theirs.close()
-        last, end = _listen(ours, tally, part.first)
+        last, end = _listen(ours, tally, part)
         process.kill() if end == "hung" else None
         process.join()
         if end == "done":
@@ -82,10 +80,11 @@ def _supervise(part: Assignment) -> Tally:
     return tally
 
 
-def _listen(pipe: Connection, tally: Tally, number: int) -> tuple[int, str]:
+def _listen(pipe: Connection, tally: Tally, part: Assignment) -> tuple[int, str]:
     """Take down what a process reports; return the trial it was at, and how it ended."""
+    number, patience = part.first, campaign_of(part.module).patience
     try:
-        while pipe.poll(HANG):
+        while pipe.poll(patience):
             word, value = pipe.recv()
             if word == "done":
                 return number, "done"
