@@ -15,6 +15,7 @@ import os
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
+from contextvars import ContextVar
 from os import PathLike, fspath
 from pathlib import Path
 
@@ -35,6 +36,11 @@ from dask_rac.files.full import explain_full
 from dask_rac.files.links import refuse_links
 from dask_rac.files.trouble import is_trouble
 from dask_rac.files.urls import explained
+
+Note = Callable[[Folder, Folder], None]
+"""Called with a complete output and the name it is about to get."""
+
+_note: ContextVar[Note] = ContextVar("note", default=lambda new, target: None)
 
 
 def refuse_inside(path: str | PathLike[str]) -> Folder:
@@ -107,10 +113,22 @@ def written_whole(target: Folder, several: bool = True) -> Iterator[Folder]:
             _flush(target, new)
         if target.local and not several:
             refuse_taken(target.url)
+        if target.local:
+            _note.get()(new, target)
     except BaseException:
         new.remove("")
         raise
     _finish(target, new, several)
+
+
+@contextmanager
+def noted(note: Note) -> Iterator[None]:
+    """Have a function called with each output that `written_whole` writes on a local disk, before it gets its name."""
+    token = _note.set(note)
+    try:
+        yield
+    finally:
+        _note.reset(token)
 
 
 def unfinished(target: Folder) -> Folder:

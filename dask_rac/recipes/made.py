@@ -49,6 +49,12 @@ def made_files(output: str) -> Made:
     }
 
 
+def is_whole(output: str, made: Made) -> bool:
+    """Whether an output is all that was made, and nothing else, not even changed and restored."""
+    times = {name: stamp(info) for name, info in _listed(Folder(output)).items()}
+    return bool(made) and times == {name: time for name, (_, time, _) in made.items()} and not difference(output, made)
+
+
 def difference(output: str, made: Made) -> Difference | None:
     """Compare an output with what was made; None if it is the same."""
     folder = Folder(output)

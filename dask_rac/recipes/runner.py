@@ -2,9 +2,10 @@
 
 A step leaves `steps/<name>.json` in the folder of the recipe: its keys, when it started and ended, its fingerprint,
 which covers everything that changes its result, and what identifies the files that it made (`made`). A step with the
-same fingerprint whose output is still what it made is skipped. A step that was stopped is resumed, or done again; so is
-one whose output is lost. A step whose fingerprint or output has changed is an error: existing output is never replaced
-unless the user names the step from which to start again.
+same fingerprint whose output is still what it made is skipped. A step that was stopped is resumed, or done again, even
+if its output is there, as long as it is what the step was about to name; so is one whose output is lost. A step whose
+fingerprint or output has changed is an error: existing output is never replaced unless the user names the step from
+which to start again.
 """
 
 from __future__ import annotations
@@ -29,13 +30,13 @@ from dask_rac.files.flushing import make_folders, move
 from dask_rac.files.folder import Folder
 from dask_rac.files.links import refuse_links
 from dask_rac.files.listing import find_files
-from dask_rac.files.output import remove_unfinished
+from dask_rac.files.output import noted, remove_unfinished
 from dask_rac.files.patience import asked
 from dask_rac.files.stamps import stamp
 from dask_rac.files.urls import locate
 from dask_rac.recipes.kinds import KINDS
 from dask_rac.recipes.kinds.kind import Forecast
-from dask_rac.recipes.made import difference, made_files
+from dask_rac.recipes.made import difference, is_whole, made_files
 from dask_rac.recipes.recipe import Recipe, RecipeStep
 from dask_rac.recipes.records import Record, Records
 from dask_rac.recipes.schema import STEPS as KEYS
@@ -141,7 +142,12 @@ class Runner:
             self._forget(step)
         record = Record(step.name, step.do, step.given, planned.fingerprint, _now(), aside=aside)
         began = perf_counter()
-        with self._watch(f"step {step.name}") as report, self._named(step), self._aside(planned, record):
+        with (
+            self._watch(f"step {step.name}") as report,
+            self._named(step),
+            self._aside(planned, record),
+            self._noted(step, record),
+        ):
             facts = KINDS[step.do].does(step.given, client, report)
         seconds, made = round(perf_counter() - began, 3), {} if step.output is None else made_files(step.output)
         record = replace(record, finished=_now(), seconds=seconds, facts=facts, made=made)
@@ -151,6 +157,20 @@ class Runner:
             record = replace(record, aside=None)
             self._records.keep(record)
         return record
+
+    @contextmanager
+    def _noted(self, step: RecipeStep, record: Record) -> Iterator[None]:
+        """Record what identifies the output of a step before it gets its name.
+
+        If the process dies before the step is recorded as done, the output is known to be the step's own.
+        """
+
+        def note(new: Folder, target: Folder) -> None:
+            if step.output is not None and target.path == Folder(step.output).path:
+                self._records.keep(replace(record, made=made_files(new.path)))
+
+        with noted(note):
+            yield
 
     def _left_over(self, planned: Planned) -> bool:
         """Whether a step has left something that it cannot resume."""
@@ -229,7 +249,7 @@ class Runner:
         if record.fingerprint != mark:
             return ("refuse", self._difference(step, record)) if there else ("do", "changed")
         if record.finished is None:
-            unsure = there and not KINDS[step.do].resumable
+            unsure = there and not KINDS[step.do].resumable and not is_whole(str(step.output), record.made)
             return ("refuse", _unrecorded_text(step)) if unsure else ("resume", "was stopped")
         return self._finished(step, record) if there or step.output is None else ("do", "its output is missing")
 

@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from unittest import mock
 
@@ -13,8 +14,8 @@ import pytest
 
 from dask_rac.base.errors import InputError, StoreError
 from dask_rac.base.events import Event
-from dask_rac.recipes import made, runner
-from dask_rac.recipes.records import Records
+from dask_rac.recipes import made
+from dask_rac.recipes.records import Record, Records
 from tests.support.flushes import watched
 from tests.support.folders import no_fsync, quick_folder, snapshot
 from tests.support.recipes import actions, run
@@ -216,24 +217,55 @@ class KilledError(BaseException):
     """The process is killed: nothing that it would do afterwards is done."""
 
 
+@contextmanager
+def killed_before_the_record() -> Iterator[None]:
+    """A step is killed when its output has its name, but is not recorded as done."""
+    keep = Records.keep
+
+    def keep_or_die(records: Records, record: Record) -> None:
+        if record.finished is not None:
+            raise KilledError
+        keep(records, record)
+
+    with mock.patch.object(Records, "keep", keep_or_die), pytest.raises(KilledError):
+        yield
+
+
+@pytest.mark.parametrize(("step", "output"), [("generate", "edges"), ("fifty", "fifty.csv"), ("export", "tree.nwk")])
+def test_a_step_killed_before_it_was_recorded_is_done_again(step: str, output: str, folder: Path) -> None:
+    path = folder / "made" / output
+    before = snapshot(path).keys()
+    shutil.rmtree(path) if path.is_dir() else path.unlink()
+    with killed_before_the_record():
+        run(folder / "recipe.yaml")
+    assert snapshot(path).keys() == before
+    assert run(folder / "recipe.yaml")[step] == "resume"
+    assert snapshot(path).keys() == before
+
+
+@pytest.mark.parametrize("change", ["added", "changed", "touched"])
+def test_what_a_killed_step_made_is_not_deleted_with_a_users_change(change: str, folder: Path) -> None:
+    edges = folder / "made/edges"
+    shutil.rmtree(edges)
+    with killed_before_the_record():
+        run(folder / "recipe.yaml")
+    if change == "touched":
+        os.utime(min(edges.iterdir()))
+    else:
+        (edges / "notes.txt" if change == "added" else min(edges.iterdir())).write_text("mine")
+    before = snapshot(edges)
+    with pytest.raises(InputError, match=r"edges exists, but step 'generate' was stopped before it was recorded"):
+        run(folder / "recipe.yaml")
+    assert snapshot(edges) == before
+
+
 def test_the_old_output_stays_until_the_new_one_is_recorded(folder: Path) -> None:
     old = (folder / "made/fifty.csv").read_bytes()
-
-    def die(*_: object) -> None:
-        raise KilledError
-
-    with (
-        mock.patch.object(Records, "keep", side_effect=Records.keep, autospec=True) as keep,
-        mock.patch.object(runner, "made_files", die),
-        pytest.raises(KilledError),
-    ):
+    with killed_before_the_record():
         run(folder / "recipe.yaml", "fifty.clusters=40", start="fifty")
     (kept,) = folder.glob("made/fifty.csv.*.before")
-    assert keep.call_args.args[1].aside == str(kept)
     assert kept.read_bytes() == old
-    with pytest.raises(InputError, match="was stopped before it was recorded"):
-        run(folder / "recipe.yaml", "fifty.clusters=40")
-    (folder / "made/fifty.csv").unlink()
+    assert json.loads((folder / "made/steps/fifty.json").read_text())["aside"] == str(kept)
     assert run(folder / "recipe.yaml", "fifty.clusters=40")["fifty"] == "resume"
     assert not kept.exists()
 
