@@ -272,8 +272,9 @@ class Folder:
                 if error.errno not in TAKEN:  # a file system without locks
                     yield False
                     return
-                owner = os.pread(handle, 100, 0).decode(errors="replace").strip() or "another process"
-                raise StoreInUseError(f"{self.url} is in use by {owner}: wait for it to end, or stop it") from error
+                raise StoreInUseError(
+                    f"{self.url} is in use by {_owner(handle)}: wait for it to end, or stop it"
+                ) from error
             with suppress(OSError):  # says who holds the lock, to whoever asks for it; the lock itself does not need it
                 os.ftruncate(handle, 0)
                 os.pwrite(handle, f"process {os.getpid()} on {os.uname().nodename}\n".encode(), 0)
@@ -336,6 +337,13 @@ def _folders_above(name: str) -> Iterator[str]:
     while name:
         name = name.rpartition("/")[0]
         yield name
+
+
+def _owner(handle: int) -> str:
+    """Return who has written their name into a lock."""
+    with suppress(OSError):
+        return os.pread(handle, 100, 0).decode(errors="replace").strip() or "another process"
+    return "another process"
 
 
 def _lock(handle: int, shared: bool) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import shutil
@@ -142,6 +143,16 @@ def test_a_new_run_leaves_a_store_alone_that_another_has_locked(whole: Undisturb
         with pytest.raises(dask_rac.StoreInUseError):
             begin(whole.edges, store)
         assert [path.name for path in store.iterdir()] == ["lock"]
+
+
+def test_a_lock_that_cannot_be_read_is_in_use_by_another_process(whole: Undisturbed, store: Path) -> None:
+    refused = PermissionError(errno.EACCES, "Permission denied")
+    with (
+        mock.patch.object(fcntl, "flock", side_effect=refused),
+        mock.patch.object(os, "pread", side_effect=refused),
+        pytest.raises(dask_rac.StoreInUseError, match="in use by another process"),
+    ):
+        begin(whole.edges, store)
 
 
 def test_a_new_run_leaves_a_store_alone_that_another_begins_at_the_same_moment(whole: Undisturbed, store: Path) -> None:
