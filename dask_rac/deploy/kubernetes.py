@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from dask_rac.base.errors import InputError, ResourceError
+from dask_rac.base.text import quoted
 from dask_rac.deploy.deployment import (
     STOP_SECONDS,
     Loop,
@@ -145,14 +146,15 @@ def kubernetes_place(spec: str, base: str, rest: str, require_tls: bool) -> Kube
     manifest = mapping_of(spec, path)
     for key, wanted in (("apiVersion", API_VERSION), ("kind", "DaskCluster")):
         if manifest.get(key) != wanted:
-            raise InputError(f"scheduler {spec!r}: {path} has {key} {manifest.get(key)!r}, not {wanted!r}")
+            raise InputError(f"scheduler {spec!r}: {path} has {key} {quoted(manifest.get(key))}, not {wanted!r}")
     name, replicas = _inside(manifest, "metadata.name"), _inside(manifest, "spec.worker.replicas")
     if not isinstance(name, str) or not CLUSTER_NAME.fullmatch(name):
         raise InputError(
-            f"scheduler {spec!r}: {path} has metadata.name {name!r}: use up to 53 lower-case letters, digits and dashes"
+            f"scheduler {spec!r}: {path} has metadata.name {quoted(name)}: use up to 53 lower-case letters, digits "
+            "and dashes"
         )
     if not isinstance(replicas, int) or isinstance(replicas, bool) or replicas < 1:
-        raise InputError(f"scheduler {spec!r}: {path} has spec.worker.replicas {replicas!r}: use 1 or more")
+        raise InputError(f"scheduler {spec!r}: {path} has spec.worker.replicas {quoted(replicas)}: use 1 or more")
     for key in ("spec.worker.spec.containers", "spec.scheduler.spec.containers", "spec.scheduler.service.ports"):
         if not isinstance(_inside(manifest, key), list):
             raise InputError(f"scheduler {spec!r}: {path} has no list {key}, which the Dask operator needs")

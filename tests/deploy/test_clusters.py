@@ -454,6 +454,14 @@ def test_manifests_that_cannot_be(path: str, value: Any, match: str, tmp_path: P
     refused(f"kubernetes:{name}", match, str(tmp_path))
 
 
+@pytest.mark.parametrize("key", ["kind", "apiVersion"])
+def test_endless_values_of_manifests_are_cut_in_messages(key: str, tmp_path: Path) -> None:
+    name = write_yaml(tmp_path / "cluster.yaml", manifest() | {key: "x" * 30_000})
+    with pytest.raises(InputError, match=f"has {key} 'xxx.*xxx', not") as error:
+        check_spec(f"kubernetes:{name}", str(tmp_path))
+    assert len(str(error.value)) < 1_000
+
+
 def test_manifests_that_are_not_yaml(tmp_path: Path) -> None:
     (tmp_path / "cluster.yaml").write_text("kind: DaskCluster\nspec: [1\nname: x\n")
     refused("kubernetes:cluster.yaml", "cluster.yaml, line 3: invalid YAML", str(tmp_path))
