@@ -143,9 +143,15 @@ class Cluster:
         self.cut.start()
 
     def heal(self) -> None:
-        """Have everything in order again; a host that is still cut off stays so until its time is over."""
+        """Have everything in order again; a host that is still cut off stays so until its time is over.
+
+        Workers that have lost their scheduler, or been lost by it, end themselves, some of them only after a while.
+        """
         if self.cut is not None:
             self.cut.join()
+            self.cut = None
+            for host in self.workers:
+                host.lose()
         self.slow_down(0.0)
         for host in self.net.hosts:
             host.plug_in()
