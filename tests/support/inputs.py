@@ -132,10 +132,9 @@ def compared(path: Path, _: Path, graph: bool) -> str:
     """Read the vectors at a path; raise unless other libraries read the same. Make a graph of them if that is asked."""
     source = open_vectors(path)
     values = source.read(0, source.rows)
-    dense, plain = values.toarray() if source.sparse else values, _plain_vectors(path)
-    if source.sparse:  # values of one place are summed in any order
-        plain = np.where(np.isclose(dense, plain, rtol=1e-12, atol=0), dense, plain)
-    assert np.array_equal(dense, plain, equal_nan=True), "other vectors"
+    plain = _plain_vectors(path)
+    same = _same_matrix(values, plain) if source.sparse else np.array_equal(values, plain, equal_nan=True)
+    assert same, "other vectors"
     if graph:
         with dask.config.set(num_workers=1, scheduler="sync"):
             found = dask_rac.knn_graph(path, k=2, progress=False)
@@ -182,19 +181,29 @@ def _whole(texts: list[str]) -> NDArray[np.int64]:
     return np.array([int(text) if re.fullmatch(r"[-+]?\d+", text) else int(float(text)) for text in plain], np.int64)
 
 
-def _plain_vectors(path: Path) -> NDArray[Any]:
-    """Read vectors with nothing of ours, as a dense array."""
+def _same_matrix(ours: Any, theirs: Any) -> bool:
+    """Whether two sparse matrices, of any number of columns, are equal; values of one place are summed in any order."""
+    first, second = (sp.coo_array(matrix) for matrix in (ours, theirs))
+    for matrix in (first, second):
+        matrix.sum_duplicates()
+        matrix.eliminate_zeros()
+    places = all(map(np.array_equal, first.coords, second.coords))
+    return places and first.shape == second.shape and np.allclose(first.data, second.data, 1e-12, 0, equal_nan=True)
+
+
+def _plain_vectors(path: Path) -> Any:
+    """Read vectors with nothing of ours, as a dense array or a sparse matrix."""
     if path.is_dir() and not path.suffix:
         return np.concatenate([np.load(file) for file in sorted(path.glob("*.npy"))])
     read: dict[str, Callable[[Path], Any]] = {
         ".npy": np.load,
-        ".npz": lambda file: sp.load_npz(file).toarray(),
+        ".npz": sp.load_npz,
         ".fvecs": lambda file: _plain_records(file.read_bytes(), np.dtype("<f4")),
         ".bvecs": lambda file: _plain_records(file.read_bytes(), np.dtype("u1")),
         ".parquet": _plain_table,
         ".zarr": _plain_zarr,
     }
-    return np.asarray(read[path.suffix](path))
+    return read[path.suffix](path)
 
 
 def _plain_records(data: bytes, dtype: np.dtype[Any]) -> NDArray[Any]:
@@ -211,10 +220,10 @@ def _plain_table(path: Path) -> NDArray[Any]:
     return np.column_stack([np.array(column.to_pylist()) for column in table.columns])
 
 
-def _plain_zarr(path: Path) -> NDArray[Any]:
+def _plain_zarr(path: Path) -> Any:
     """Read vectors in Zarr."""
     node: Any = zarr.open(path, mode="r")
     if isinstance(node, zarr.Array):
         return np.asarray(node)
     arrays: Any = tuple(np.asarray(node[name]) for name in ("data", "indices", "indptr"))
-    return np.asarray(sp.csr_array(arrays, shape=tuple(node.attrs["shape"])).toarray())
+    return sp.csr_array(arrays, shape=tuple(node.attrs["shape"]))
