@@ -25,9 +25,10 @@ from dask_rac.kernels.matrix.search import (
     search_rows,
     take_scans,
     take_searches,
+    wanted_slots,
 )
 from dask_rac.kernels.matrix.spanning import span_groups, unite_spans
-from dask_rac.kernels.matrix.ties import pair_tie, prefers
+from dask_rac.kernels.matrix.ties import list_members, pair_tie, prefers
 from dask_rac.kernels.matrix.weights import least
 from tests.reference import edge_tie, hash64
 from tests.support.all_pairs import KINDS, condensed_distances, edges_of, oracle
@@ -100,16 +101,15 @@ def found_nearest(matrix: Matrix, spans: int) -> NDArray[np.int64]:
         scan_rows(matrix.code, matrix.triangle, groups, other, span)
         join_scans(best, other)
     ties = take_scans(groups, best, found.search)
-    where, disturbed = np.full(matrix.slots, -1), np.zeros(matrix.slots, np.bool_)
-    where[found.search[:ties]] = np.arange(ties)
+    wanted, members = wanted_slots(found.search[:ties], matrix.slots), list_members(state)
     found.partner[:] = -1
     best = new_best(ties)
     for span in cuts(matrix.slots, spans):
         other = new_best(ties)
-        search_rows(state, ties, where, other, disturbed, span)
-        join_searches(groups, found, ties, best, other)
-    take_searches(groups, found, ties, best)
-    assert not disturbed.any()
+        search_rows(state, members, wanted, other, span)
+        join_searches(members, wanted, best, other)
+    take_searches(groups, wanted, best)
+    assert not wanted.disturbed.any()
     return groups.nearest
 
 
@@ -147,12 +147,13 @@ def test_ties_are_broken_as_in_the_reference(nodes: int, seed: int) -> None:
         tie = max(edge_tie(u, v) for u in members[slot] for v in members[other])
         return tie, len(members[other]), hash64(*ids), *ids
 
-    groups, after = matrix.groups, matrix.found.after
+    matrix.triangle.start[matrix.found.upper[:pairs]] = -1
+    listed = list_members(matrix.state)
     expected = key(new) < key(old)
-    assert prefers(groups, after, slot, new, old, -1) == (expected, min(key(new), key(old))[0])
-    assert prefers(groups, after, slot, new, old, key(old)[0])[0] == expected
-    assert pair_tie(groups, after, slot, new, 2**16) == key(new)[0]
-    assert pair_tie(groups, after, new, slot, 2**16) == key(new)[0]
+    assert prefers(listed, slot, new, old, -1) == (expected, min(key(new), key(old))[0])
+    assert prefers(listed, slot, new, old, key(old)[0])[0] == expected
+    assert pair_tie(listed, slot, new, 2**16) == key(new)[0]
+    assert pair_tie(listed, new, slot, 2**16) == key(new)[0]
 
 
 @examples(60)
