@@ -84,6 +84,7 @@ def assert_greedy(found: Clustering, condensed: NDArray[np.float64]) -> None:
         member[left] = member[left] + member.pop(right)
 
 
+@pytest.mark.kernels
 @pytest.mark.parametrize("path", PATHS)
 @pytest.mark.parametrize("linkage", LINKAGES)
 def test_merges_are_those_of_naive_hac(linkage: str, path: str) -> None:
@@ -107,6 +108,26 @@ def test_thirty_points_of_every_kind_merge_as_in_naive_hac(kind: str, linkage: s
             assert merge_rows(pairs_within(limits, condensed, linkage)) == merge_rows(expected)
 
 
+@pytest.mark.kernels
+@pytest.mark.parametrize("linkage", LINKAGES)
+def test_where_rounding_parts_ties_every_path_goes_on_to_the_same_tree(linkage: str) -> None:
+    """A rounded W may fall in a merge; a nearest that is not searched for again would leave no pair reciprocal."""
+
+    @examples(30)
+    @given(st.integers(3, 40), st.integers(0, 2**32 - 1), st.sampled_from([0.1, 0.3, 1 + 2**-52]))
+    def check(nodes: int, seed: int, unit: float) -> None:
+        condensed = np.random.default_rng(seed).integers(1, 4, nodes * (nodes - 1) // 2) * unit
+        found = []
+        for limits in PATHS.values():
+            with in_threads(2):
+                found.append(pairs_within(limits, condensed, linkage))
+        assert all(merge_rows(other) == merge_rows(found[0]) for other in found)
+        assert found[0].n_trees == 1
+        assert found[0].verify().merges == nodes - 1
+
+    check()
+
+
 @pytest.mark.parametrize("kind", ["grid", "gaps", "eighths"])
 def test_ward_merges_as_naive_hac_where_rounding_decides_nothing(kind: str) -> None:
     for seed in range(8):
@@ -117,6 +138,7 @@ def test_ward_merges_as_naive_hac_where_rounding_decides_nothing(kind: str) -> N
             assert [row[:3] for row in rows] == [row[:3] for row in heights_of(condensed, "ward")]
 
 
+@pytest.mark.kernels
 @examples(40)
 @given(condensed_distances(16), st.sampled_from([0.0, 0.5, 1.0, 1.5, 4.0]), st.sampled_from(sorted(PATHS)))
 def test_merges_end_at_the_largest_height(condensed: NDArray[np.float64], highest: float, path: str) -> None:
@@ -173,6 +195,7 @@ def test_in_a_store_and_on_workers_bits_are_the_same(linkage: str, client: Clien
                     assert stored.verify().merges == 59
 
 
+@pytest.mark.kernels
 @pytest.mark.parametrize("path", PATHS)
 @pytest.mark.parametrize("linkage", LINKAGES)
 def test_a_cluster_is_its_smallest_node_after_its_parts_and_no_lower(linkage: str, path: str) -> None:
