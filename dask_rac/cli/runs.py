@@ -31,11 +31,7 @@ if TYPE_CHECKING:
 def cluster(
     shell: Shell, edges: str, output: str, scheduler: str | None, require_tls: bool | None, **settings: Any
 ) -> None:
-    """Cluster EDGES, Parquet or Zarr at a path or URL, into a new store.
-
-    With --metric, or as .npy, .fvecs or .bvecs, EDGES are vectors, with --metric precomputed distances; all their pairs
-    are clustered, in memory.
-    """
+    """Cluster EDGES, or all pairs of vectors, at a path or URL, into a new store."""
     from dask_rac.api.cluster import cluster
 
     with shell.connected(scheduler, require_tls) as client, shell.watch() as report:

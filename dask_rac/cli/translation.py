@@ -41,8 +41,8 @@ FRAGMENTS = (
     (re.compile(r"`?(?<![\w.])(?:\w+\.)?cut\(\)`?"), "`dask-rac cut`", None),
     (re.compile(r"(?:\w+\.)?verify\((?:edges|vectors)\)"), "--edges", None),
     (re.compile(r"cluster\(vectors, 'ward'\) without a graph"), "--metric euclidean", "metric: euclidean"),
+    (re.compile(r"graph=dict\(eps[^)]*\) or eps_graph"), "`dask-rac graph eps`", "one of `kind: eps`"),
     (re.compile(rf"{GRAPH},? or (?:with )?{KNN}|{GRAPH}|{KNN}"), "`dask-rac graph knn`", "a `graph` step"),
-    (re.compile(r"`?(?:dask_rac\.)?eps_graph\b(?:\([^)]*\))?`?"), "`dask-rac graph eps`", "one of `kind: eps`"),
 )
 """Code that the rules above do not cover: its pattern, its form on the command line and, if it has one, in recipes."""
 

@@ -163,9 +163,8 @@ def test_what_does_not_fit_in_memory_is_refused_with_what_would(
     parts = [
         "all pairs of 1,000 nodes need 4.4 MB",
         "may be used, enough for 6",
-        "knn_graph",
-        "eps_graph",
-        "graph=dict(k=",
+        "graph=dict(k=15) or knn_graph",
+        "graph=dict(eps=...) or eps_graph",
     ]
     with pytest.raises(dask_rac.ResourceError) as raised:
         dask_rac.cluster(points, linkage)

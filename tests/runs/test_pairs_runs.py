@@ -117,7 +117,9 @@ def test_a_finished_run_of_an_array_is_audited_with_what_it_was_given(tmp_path: 
     found = dask_rac.cluster(POINTS, "complete", store=tmp_path / "run")
     assert_same(dask_rac.resume(tmp_path / "run"), found)
     opened = dask_rac.open(tmp_path / "run")
-    with pytest.raises(dask_rac.InputError, match=r"not on disk: give them to verify\(\)"):
+    with pytest.raises(
+        dask_rac.InputError, match=r"the vectors .* not on disk: give them again with verify\(vectors\)"
+    ):
         opened.verify()
     assert opened.verify(POINTS).merges == 69
     with pytest.raises(dask_rac.InputError, match="69 points, and the clustering has 70 nodes"):

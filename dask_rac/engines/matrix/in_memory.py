@@ -55,7 +55,8 @@ def refuse_large(nodes: int, memory: int) -> None:
         raise ResourceError(
             f"all pairs of {nodes:,} nodes need {size_text(needed)} of memory, and {size_text(memory)} may be used, "
             f"enough for {_most_nodes(memory):,} nodes: allow more, or build a graph of near pairs instead, the "
-            "nearest neighbours with knn_graph, or all pairs within a radius with eps_graph"
+            "nearest neighbours with graph=dict(k=15) or knn_graph, or all pairs within a radius with "
+            "graph=dict(eps=...) or eps_graph"
         )
 
 
