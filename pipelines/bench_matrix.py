@@ -30,6 +30,7 @@ import dask_rac
 METHODS = "single", "complete", "average", "weighted", "ward"
 CORES = 2
 DIMENSIONS = 64
+LEAST = 50_000_000  # bytes: below, the difference of two readings says nothing
 
 Jobs = dict[str, Callable[[], object]]
 
@@ -103,7 +104,7 @@ def add_rows(table: Table, points: str, method: str, jobs: Jobs, repeats: int) -
     for name, seconds in times.items():
         against = times["RAC" if name == "scikit-learn" else "dask_rac"]
         faster = "" if name in ("dask_rac", "RAC") else f"{seconds / against:.1f} x"
-        share = f"{memory[name] / memory['fastcluster']:.2f}" if memory.get("fastcluster") else ""
+        share = f"{memory[name] / memory['fastcluster']:.2f}" if memory.get("fastcluster", 0) > LEAST else ""
         table.add_row(points, method, name, f"{seconds:.3f}", faster, f"{memory[name] / 1e6:,.0f} MB", share)
         points = method = ""
 

@@ -29,8 +29,8 @@ def linkage(
 ) -> NDArray[np.float64]:
     """Compute a hierarchical clustering as `scipy.cluster.hierarchy.linkage` does: the same arguments, the same Z.
 
-    It uses all threads that Dask's configuration allows, and half the memory of scipy. Where distances are equal, scipy
-    and this function may merge them in another order.
+    It uses all threads that Dask's configuration allows. Where distances are equal, scipy and this function may merge
+    them in another order.
 
     Parameters
     ----------
