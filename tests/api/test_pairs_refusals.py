@@ -114,7 +114,7 @@ def test_it_is_refused_in_memory(case: str) -> None:
     refused(lambda: dask_rac.cluster(given, **options), parts)
 
 
-@pytest.mark.parametrize("case", CASES.keys() - {"memory without a store"})
+@pytest.mark.parametrize("case", sorted(CASES.keys() - {"memory without a store"}))
 def test_it_is_refused_with_a_store_of_which_nothing_stays(case: str, tmp_path: Path) -> None:
     given, options, parts = CASES[case]
     refused(lambda: dask_rac.cluster(given, **options, store=tmp_path / "run"), parts)
