@@ -201,7 +201,6 @@ def test_what_is_given_is_not_changed() -> None:
         ([[1.0, 2.0], [1.0]], {}, "rows of equal length"),
         (np.zeros((3, 2), complex), {}, "complex"),
     ],
-    ids=str,
 )
 def test_what_is_no_clustering_is_refused_as_a_value_error(y: Any, options: dict[str, Any], text: str) -> None:
     with pytest.raises(ValueError, match=text):
