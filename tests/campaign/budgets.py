@@ -164,9 +164,16 @@ def attempt_run(case: Case, store: Path) -> str | int:
 
 
 def in_memory(case: Case) -> str:
-    """Compare the stored run with one in memory; return what `attempt_run` returns for the same merges."""
-    stored = ordered(dask_rac.open(case.edges.parent / "run").merges.compute(scheduler="sync"))
-    assert digest(ordered(dask_rac.cluster(case.edges, **case.options).merges)) == digest(stored)
+    """Compare the stored run with one in memory; return what `attempt_run` returns for the same merges.
+
+    Where the finisher had no room, sums are added in another order, and the last bits of heights may differ.
+    """
+    run = dask_rac.open(case.edges.parent / "run")
+    stored = ordered(run.merges.compute(scheduler="sync"))
+    expected = ordered(dask_rac.cluster(case.edges, **case.options).merges)
+    if run.rounds["deferred"].any():
+        np.testing.assert_allclose(stored.pop("height"), expected.pop("height"), rtol=1e-12)
+    assert digest(expected) == digest(stored)
     return "finished"
 
 
