@@ -30,6 +30,7 @@ def pairs_metric(given: Any, graph: Mapping[str, Any] | None, metric: str | None
         if not _are_vectors(given):
             return None
         _refuse_distances(given)
+        _refuse_edges(given)
         return str(METRIC.default)
     if not isinstance(metric, str) or metric not in (*METRICS, PRECOMPUTED):
         known = ", ".join(map(repr, (*METRICS, PRECOMPUTED)))
@@ -77,4 +78,16 @@ def _refuse_distances(given: Any) -> None:
         raise InputError(
             "the array is square and symmetric with zeros on its diagonal, so it looks like distances: pass "
             "metric='precomputed' if it is, or metric='euclidean' if its rows are vectors"
+        )
+
+
+def _refuse_edges(given: Any) -> None:
+    """Raise if a list would be taken for vectors, and may as well hold edges: two whole numbers and a weight."""
+    if not isinstance(given, list):
+        return
+    rows = np.asarray(given)
+    if rows.shape[1] == 3 and np.array_equal(rows[:, :2], np.floor(rows[:, :2])):
+        raise InputError(
+            "the list has three numbers in each row, and two of them are whole, so it may hold edges or vectors: pass "
+            "three columns (source, target, weight) if these are edges, or metric='euclidean' if they are vectors"
         )

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from dask_rac.base.checks import check_kind
 from dask_rac.base.errors import InputError, Where, plain_row, refuse_nulls
 from dask_rac.base.settings import EDGE_COLUMNS
-from dask_rac.edges.source import VECTORS, Columns, is_table, table_edges
+from dask_rac.edges.source import Columns, is_table, table_edges
 
 
 def known_nodes(edges: Any, weights: str) -> int | None:
@@ -36,8 +36,6 @@ def read_columns(edges: Any) -> tuple[Columns, Where]:
         return _frame_columns(edges), plain_row
     if isinstance(edges, tuple) and len(edges) == len(EDGE_COLUMNS) and not any(isinstance(c, tuple) for c in edges):
         return {name: _array(column, name) for name, column in zip(EDGE_COLUMNS, edges, strict=True)}, plain_row
-    if isinstance(edges, np.ndarray) and edges.ndim == 2 and edges.shape[0] != edges.shape[1]:
-        raise InputError(f"an array of shape {edges.shape} is not a graph: if its rows are {VECTORS}")
     kind = f"{type(edges).__module__}.{type(edges).__qualname__}".removeprefix("builtins.")
     raise InputError(
         f"edges cannot be a {kind}: give a scipy sparse matrix, a pandas or Dask DataFrame or Arrow table with columns "
