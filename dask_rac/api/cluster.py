@@ -363,7 +363,8 @@ def resume(
     store : path or URL
         The folder of the run.
     memory : str or int, optional
-        As for `cluster`. It may differ from that of the original run.
+        As for `cluster`. By default what the run was given when it began, if there is as much; otherwise half of the
+        available memory.
     client : distributed.Client, optional
         As for `cluster`.
     progress : callable or bool, optional
@@ -389,7 +390,7 @@ def resume(
         If the edges have changed since the run began.
     """
     place = choose_scheduler(client)
-    options = PlanOptions(None, setting("memory", memory), None, place)
+    options = PlanOptions(None, memory, None, place)
     if wait:
         with listener_for(progress) as report:
             return StoredClustering(resume_run(store, options, report, trust_source), report, trust_source)

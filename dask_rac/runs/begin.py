@@ -31,7 +31,7 @@ from dask_rac.files.tables import write_frame
 from dask_rac.files.urls import full_name
 from dask_rac.runs.in_memory import shippable_pairs
 from dask_rac.runs.loop import StoredRun
-from dask_rac.runs.options import RunOptions, check_options
+from dask_rac.runs.options import RunOptions, check_options, given_bytes
 from dask_rac.store.advice import not_writable_text, refuse_taken_store, resumable, taken_text
 from dask_rac.store.cleanup import remove_ours
 from dask_rac.store.header import Header, write_header
@@ -90,7 +90,8 @@ def begin_pairs_run(given: Any, settings: Settings, options: RunOptions, report:
     name, mark = (full_name(fspath(given)), files_fingerprint(fspath(given))) if on_disk else (None, "")
     with _new_store(store) as undo, store.locked() as held:
         scheduler.check(store, None)
-        header = Header(settings, name, mark, "float64", None, None, versions(), "matrix")
+        memory = given_bytes(options)
+        header = Header(settings, name, mark, "float64", None, None, versions(), "matrix", memory)
         _begin_store(store, header)
         undo.append(HEADER)
         run = StoredRun(store, header, scheduler, budget, report, options.limits, exclusive=held)
@@ -126,11 +127,10 @@ def _header(given: Any, settings: Settings, options: RunOptions) -> Header:
     """Return the header that describes the run in its store."""
     n_nodes = None if options.n_nodes is None else int(options.n_nodes)
     shards = None if options.shards is None else int(options.shards)
-    if not isinstance(given, EdgeSource):
-        return Header(settings, None, "", "float64", n_nodes, shards, versions())
-    return Header(
-        settings, full_name(given.name), given.fingerprint, _weights(given, settings), n_nodes, shards, versions()
-    )
+    name, mark, dtype = None, "", "float64"
+    if isinstance(given, EdgeSource):
+        name, mark, dtype = full_name(given.name), given.fingerprint, _weights(given, settings)
+    return Header(settings, name, mark, dtype, n_nodes, shards, versions(), memory=given_bytes(options))
 
 
 def _weights(source: EdgeSource, settings: Settings) -> str:

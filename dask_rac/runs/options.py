@@ -36,3 +36,8 @@ def check_options(options: PlanOptions) -> None:
     if options.n_nodes is not None:
         check_whole("n_nodes", options.n_nodes, 0)
     memory_bytes(options.memory, 0)
+
+
+def given_bytes(options: PlanOptions) -> int | None:
+    """Return the memory that the user gave in bytes, None for the default."""
+    return memory_bytes(options.memory, 0) or None

@@ -5,7 +5,8 @@ from __future__ import annotations
 from contextlib import suppress
 from os import PathLike
 
-from dask_rac.base.errors import InputError, StoreError
+from dask_rac.base.defaults import setting
+from dask_rac.base.errors import InputError, ResourceError, StoreError
 from dask_rac.base.events import Event, Listener
 from dask_rac.base.names import STORE_NAMES, manifest_name
 from dask_rac.edges.source import EdgeSource, open_edges
@@ -19,10 +20,12 @@ from dask_rac.runs.loop import StoredRun
 from dask_rac.runs.options import PlanOptions
 from dask_rac.store.advice import resumable
 from dask_rac.store.cleanup import clean_store, intact_end, newest_sound
-from dask_rac.store.header import check_source, check_trusted, is_elsewhere, read_header
+from dask_rac.store.header import Header, check_source, check_trusted, is_elsewhere, read_header
 from dask_rac.store.journal import Journal
 from dask_rac.store.manifest import Manifest, read_chain
+from dask_rac.tasks.budget import SHARE, Budget
 from dask_rac.tasks.client import choose_scheduler
+from dask_rac.tasks.scheduler import Scheduler
 
 
 def resume_run(
@@ -36,7 +39,7 @@ def resume_run(
     chain = intact_end(store)
     if not chain:
         with store.locked() as held, resumable(store):
-            budget = scheduler.budget(options.memory)
+            budget = _budget(scheduler, options, header)
             run = StoredRun(store, header, scheduler, budget, report, options.limits, exclusive=held)
             _continue(run, trust_source)
             chain = run.chain
@@ -45,6 +48,19 @@ def resume_run(
     journal = Journal(store, header, chain)
     report(Event("done", journal.facts.nodes, journal.merged))
     return journal
+
+
+def _budget(scheduler: Scheduler, options: PlanOptions, header: Header) -> Budget:
+    """Return what the run may use: what is given now, what it was given when it began, or the default.
+
+    What it was given may be more than this machine or these workers have; then it is the default, too.
+    """
+    default = scheduler.budget(setting("memory", options.memory))
+    if options.memory is not None or header.memory is None or header.memory > scheduler.budget(None).memory / SHARE:
+        return default
+    with suppress(ResourceError):
+        return scheduler.budget(header.memory)
+    return default
 
 
 def _tidy(store: Folder, chain: list[Manifest]) -> None:

@@ -37,13 +37,16 @@ class Header:
     versions: dict[str, str]
     engine: str = ""
     """Name of the engine, where the linkage does not imply it; only then it is written."""
+    memory: int | None = None
+    """Bytes that the run was given; written only if it was given any."""
     format: int = FORMAT
 
     def fields(self) -> dict[str, Any]:
         """What is written."""
         fields = asdict(self)
-        if not self.engine:
-            del fields["engine"]
+        for name in ("engine", "memory"):
+            if not fields[name]:
+                del fields[name]
         if not self.settings.metric:
             del fields["settings"]["metric"]
         return fields
