@@ -1,5 +1,7 @@
 """Errors that users can act on."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from typing import Any
 
@@ -25,6 +27,23 @@ class InputError(_DiscreetError, ValueError):
     """Raised for invalid input or parameters. The message states where and what to do."""
 
 
+class BadRowsError(InputError):
+    """Raised for rows that are bad, with what is needed to count those of other parts of the input in."""
+
+    def __init__(self, column: str, what: str, remedy: str, count: int, first: str, least: bool = False) -> None:
+        rows = "" if count == 1 and not least else f"{'at least ' * least}{count:,} row{'s' * (count != 1)}, first "
+        super().__init__(f"column {column!r} is {what} in {rows}{first}: {remedy}")
+        self.column, self.what, self.remedy, self.count, self.first = column, what, remedy, count, first
+        self.least = least
+
+    def __reduce__(self) -> tuple[type, tuple[Any, ...]]:
+        return BadRowsError, (self.column, self.what, self.remedy, self.count, self.first, self.least)
+
+    def counted(self, others: int, least: bool) -> BadRowsError:
+        """Return the error for these rows and others, or more of them."""
+        return BadRowsError(self.column, self.what, self.remedy, self.count + others, self.first, least)
+
+
 def refuse_rows(
     bad: NDArray[np.bool_], column: str, what: str, remedy: str, where: Where, values: NDArray[Any] | None = None
 ) -> None:
@@ -32,9 +51,8 @@ def refuse_rows(
     count = int(np.count_nonzero(bad))
     if count:
         first = int(bad.argmax())
-        rows = "" if count == 1 else f"{count} rows, first "
         value = "" if values is None else f" ({values[first]})"
-        raise InputError(f"column {column!r} is {what} in {rows}{where(first)}{value}: {remedy}")
+        raise BadRowsError(column, what, remedy, count, f"{where(first)}{value}")
 
 
 def refuse_nulls(bad: NDArray[np.bool_], column: str, where: Where) -> None:

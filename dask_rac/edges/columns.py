@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from os import PathLike, fspath
 from typing import Any
 
@@ -14,7 +15,7 @@ from dask_rac.base.errors import InputError, Where, refuse_nulls
 from dask_rac.base.names import PARQUET_ENDINGS
 from dask_rac.base.text import listed
 from dask_rac.edges.records import check_record
-from dask_rac.edges.text import TEXT_ENDINGS, Arrays, Column, TextLayout, TextLimits, read_text
+from dask_rac.edges.text import TEXT_ENDINGS, Arrays, Column, Part, TextLayout, TextLimits, read_text
 from dask_rac.files.listing import list_files
 from dask_rac.files.parquet_input import checked_groups
 from dask_rac.files.reading import readable
@@ -39,8 +40,8 @@ class ColumnSource:
     limits: TextLimits = field(default_factory=TextLimits)
     """How text is read."""
 
-    def read(self) -> Iterator[tuple[Arrays, Where]]:
-        """Yield the columns, many rows at a time, with a function that locates a row."""
+    def read(self) -> Iterator[Part]:
+        """Yield the columns, many rows at a time; what is wrong with some rows is raised when they are called."""
         for file in self.files:
             if file.endswith(PARQUET_ENDINGS):
                 yield from _read_parquet(self.filesystem, file, self.layout.columns)
@@ -99,7 +100,7 @@ def _named(column: Column, schema: pa.Schema, path: str) -> str:
     return column
 
 
-def _read_parquet(filesystem: Any, path: str, columns: tuple[Column, ...]) -> Iterator[tuple[Arrays, Where]]:
+def _read_parquet(filesystem: Any, path: str, columns: tuple[Column, ...]) -> Iterator[Part]:
     """Yield the columns of a Parquet file, many rows at a time."""
     batches, first = _batches(filesystem, path, columns), 0
     while True:
@@ -111,7 +112,7 @@ def _read_parquet(filesystem: Any, path: str, columns: tuple[Column, ...]) -> It
         def where(row: int, first: int = first) -> str:
             return f"row {first + row} of {path}"
 
-        yield _filled_columns(batch, names, where), where
+        yield partial(_filled_columns, batch, names, where)
         first += len(batch)
     if first != rows:
         raise InputError(f"{path} ends at row {first}, before row {rows}, which its footer states: write it again")
@@ -130,10 +131,10 @@ def _batches(
         yield names, None, rows
 
 
-def _filled_columns(batch: pa.RecordBatch, names: list[str], where: Where) -> Arrays:
-    """Return columns as arrays; raise if there is a null."""
+def _filled_columns(batch: pa.RecordBatch, names: list[str], where: Where) -> tuple[Arrays, Where]:
+    """Return columns as arrays, with a function that locates a row; raise if there is a null."""
     columns = [batch.column(name) for name in names]
     for name, column in zip(names, columns, strict=True):
         if column.null_count:
             refuse_nulls(column.is_null().to_numpy(zero_copy_only=False), name, where)
-    return [column.to_numpy(zero_copy_only=False) for column in columns]
+    return [column.to_numpy(zero_copy_only=False) for column in columns], where

@@ -10,13 +10,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dask_rac.base.errors import InputError, Where, refuse_nulls, refuse_rows
+from dask_rac.base.errors import BadRowsError, InputError, Where, refuse_nulls, refuse_rows
 from dask_rac.base.events import Event, Listener
 from dask_rac.base.names import part_name
 from dask_rac.base.settings import EDGE_COLUMNS
 from dask_rac.edges.checks import checked_ids
 from dask_rac.edges.columns import ColumnSource
 from dask_rac.edges.records import write_record
+from dask_rac.edges.text import Part
 from dask_rac.edges.writing import FileSizes, new_folder, row_groups
 
 Columns = Sequence[NDArray[Any]]
@@ -58,20 +59,44 @@ def _write(
 
 def _edges(source: ColumnSource, ids: np.dtype[Any], report: Listener) -> Iterator[Columns]:
     """Read edges and check them."""
-    most = np.iinfo(ids).max
+    most, rows = np.iinfo(ids).max, 0
     names = [str(name) for name in source.layout.columns]
-    rows = 0
-    for columns, where in source.read():
-        rows += len(columns[0])
+    parts = source.read()
+    for part in parts:
+        try:
+            checked = _checked(part, names)
+        except BadRowsError as error:
+            raise _counted(error, parts, names) from None
+        rows += len(checked[0])
         report(Event("load", done=rows))
-        ends = [_checked_ends(column, name, where) for column, name in zip(columns[:2], names, strict=False)]
-        if any(len(column) and column.max() > most for column in ends):
+        if any(len(column) and column.max() > most for column in checked[:2]):
             raise WideIdsError
-        if len(columns) == len(EDGE_COLUMNS):
-            _check_weights(columns[2], names[2], where)
-            yield *ends, columns[2]
-        else:
-            yield *ends, np.broadcast_to(1.0, len(ends[0]))
+        yield checked
+
+
+def _checked(part: Part, names: list[str]) -> Columns:
+    """Return some edges, whose weight is 1 if the file has none."""
+    columns, where = part()
+    ends = [_checked_ends(column, name, where) for column, name in zip(columns[:2], names, strict=False)]
+    if len(columns) < len(EDGE_COLUMNS):
+        return *ends, np.broadcast_to(1.0, len(ends[0]))
+    _check_weights(columns[2], names[2], where)
+    return *ends, columns[2]
+
+
+def _counted(error: BadRowsError, parts: Iterator[Part], names: list[str]) -> InputError:
+    """Return an error for some rows as one for all rows: the rest is read as well, to count what is wrong in it."""
+    others, least = 0, False
+    try:
+        for part in parts:
+            try:
+                _checked(part, names)
+            except BadRowsError as more:
+                same = (more.column, more.remedy) == (error.column, error.remedy)
+                others, least = others + same * more.count, least or not same
+    except InputError:
+        least = True
+    return error.counted(others, least)
 
 
 def _checked_ends(column: NDArray[Any], name: str, where: Where) -> NDArray[np.integer]:

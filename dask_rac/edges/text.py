@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from io import BytesIO
 from itertools import chain
 from typing import Any, Literal
@@ -32,6 +33,8 @@ NUMBER = r"(?i)^\s*[-+]?(\d+\.?\d*(e[-+]?\d+)?|\.\d+(e[-+]?\d+)?|inf|infinity|na
 
 Column = str | int
 Arrays = list[NDArray[Any]]
+Part = Callable[[], tuple[Arrays, Where]]
+"""Reads some rows: their columns, and a function that locates a row."""
 
 
 @dataclass(frozen=True)
@@ -70,8 +73,8 @@ class Text:
     """The user's names for them."""
 
 
-def read_text(filesystem: Any, path: str, layout: TextLayout, limits: TextLimits) -> Iterator[tuple[Arrays, Where]]:
-    """Yield the columns of a file, many lines at a time, with a function that locates a row."""
+def read_text(filesystem: Any, path: str, layout: TextLayout, limits: TextLimits) -> Iterator[Part]:
+    """Yield the columns of a file, many lines at a time."""
     blocks = _blocks(filesystem, path, limits.block)
     block, line = _skip_comments(blocks)
     head, _, rest = block.partition(b"\n")
@@ -81,9 +84,7 @@ def read_text(filesystem: Any, path: str, layout: TextLayout, limits: TextLimits
         block, line = rest, line + 1
     for lines in chain((block,), blocks):
         if lines and not lines.isspace():
-            with readable(path, "text"):
-                parsed = _parse(text, lines, line, limits.piece)
-            yield parsed
+            yield partial(_parse, text, lines, line, limits.piece)
         line += lines.count(b"\n")
 
 
@@ -174,6 +175,12 @@ def _pick(column: Column, fields: list[str], path: str, layout: TextLayout) -> i
 
 def _parse(text: Text, block: bytes, line: int, piece: int) -> tuple[Arrays, Where]:
     """Parse lines into columns, with a function that locates a row; `line` is the number of the first line."""
+    with readable(text.path, "text"):
+        return _parse_lines(text, block, line, piece)
+
+
+def _parse_lines(text: Text, block: bytes, line: int, piece: int) -> tuple[Arrays, Where]:
+    """Parse lines, first with ids as whole numbers."""
     reading = {"block_size": piece, "use_threads": True}
     if text.delimiter == BLANK:
         block = _squeezed(block)
