@@ -320,6 +320,17 @@ class Folder:
             os.close(handle)
         return False
 
+    def owner(self) -> str:
+        """Return who holds the lock of a local store, as they have written into it."""
+        try:
+            handle = os.open(self.at(LOCK), os.O_RDONLY | os.O_NOFOLLOW)
+        except OSError:
+            return _owner(-1)
+        try:
+            return _owner(handle)
+        finally:
+            os.close(handle)
+
     def __reduce__(self) -> tuple[Any, ...]:
         return Folder, (self.url, self.durable)
 

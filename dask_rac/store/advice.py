@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
-from dask_rac.base.errors import StoreError
+from dask_rac.base.errors import StoreError, StoreInUseError
 from dask_rac.base.names import HEADER, LOCK, is_ours, is_temporary
 from dask_rac.files.folder import Folder
 from dask_rac.files.output import refuse_taken_folder
@@ -14,7 +14,12 @@ from dask_rac.store.manifest import count_manifests
 
 
 def refuse_taken_store(store: Folder) -> None:
-    """Raise if no run can begin in a folder because of what it holds."""
+    """Raise if no run can begin in a folder because of what it holds, or because a run is at work in it."""
+    if store.exists(HEADER) and store.in_use():
+        raise StoreInUseError(
+            f"{store.url} holds a run and is in use by {store.owner()}: choose another folder, or inspect it with "
+            f"dask_rac.open({store.url!r})"
+        )
     refuse_taken_folder(store, StoreError, _content_text, lambda name: name == LOCK or _is_left(name))
 
 

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -276,6 +277,14 @@ class TestExitCodes:
             failed = refused("cluster", edges, "-o", "run", cwd=tmp_path)
         assert failed.returncode == 5, failed.stderr
         assert f"in use by process {os.getpid()}" in failed.stderr
+
+    def test_5_at_work(self, edges: Path, run: Path, tmp_path: Path) -> None:
+        shutil.copytree(run, tmp_path / "run")
+        with Folder(tmp_path / "run").locked():
+            failed = refused("cluster", edges, "-o", "run", cwd=tmp_path)
+        assert failed.returncode == 5, failed.stderr
+        assert f"in use by process {os.getpid()}" in failed.stderr
+        assert "resume" not in failed.stderr
 
     @pytest.mark.parametrize(
         ("place", "signum"),
