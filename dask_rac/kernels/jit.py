@@ -1,11 +1,12 @@
 """How all kernels are compiled: without the GIL, cached on disk, with IEEE arithmetic as written."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, ParamSpec, TypeVar
 
 import numba
 from llvmlite import ir
-from numba.core import cgutils, types
+from numba.core import cgutils, event, types
 from numba.extending import intrinsic
 
 P = ParamSpec("P")
@@ -19,6 +20,28 @@ def kernel(function: Callable[P, R]) -> Callable[P, R]:
     except RuntimeError:  # no writable folder for the cache
         compiled = numba.njit(nogil=True, error_model="numpy")(function)
     return compiled
+
+
+class _Compilations(event.Listener):  # type: ignore[misc]
+    """Tells of the first compilation, and of no kernel that is loaded from the cache."""
+
+    def __init__(self, tell: Callable[[], None]) -> None:
+        self._tell, self._told = tell, False
+
+    def on_start(self, event: Any) -> None:
+        if not self._told:
+            self._told = True
+            self._tell()
+
+    def on_end(self, event: Any) -> None:
+        pass
+
+
+@contextmanager
+def compiling(tell: Callable[[], None]) -> Iterator[None]:
+    """Call `tell` once, before the first kernel is compiled during the block, if any is."""
+    with event.install_listener("numba:compile", _Compilations(tell)):
+        yield
 
 
 def inlined(function: Callable[P, R]) -> Callable[P, R]:

@@ -7,6 +7,7 @@ import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from functools import partial
 from os import PathLike, fspath
 from typing import Any
 
@@ -29,6 +30,7 @@ from dask_rac.files.full import disk_full_text, is_disk_full
 from dask_rac.files.listing import files_fingerprint
 from dask_rac.files.tables import write_frame
 from dask_rac.files.urls import full_name
+from dask_rac.kernels.jit import compiling
 from dask_rac.runs.in_memory import shippable_pairs
 from dask_rac.runs.loop import StoredRun
 from dask_rac.runs.options import RunOptions, check_options, given_bytes
@@ -60,8 +62,8 @@ def begin_run(edges: Any, settings: Settings, options: RunOptions, report: Liste
     if source is not None:
         check_kind(source.kind, settings.weights)
         options = options if options.n_nodes is not None else replace(options, n_nodes=source.nodes)
-    report(Event("compile"))
-    compile_kernels("int32")
+    with compiling(partial(report, Event("compile"))):
+        compile_kernels("int32")
     given = source or _open_input(edges, options.n_nodes, settings)
     with _new_store(store) as undo, store.locked() as held:
         scheduler.check(store, given if isinstance(given, EdgeSource) else None)
@@ -84,8 +86,8 @@ def begin_pairs_run(given: Any, settings: Settings, options: RunOptions, report:
     refuse_large(pairs.nodes, budget.process)
     with new_team() as team:
         pairs.check(team, report)
-    report(Event("compile"))
-    compile_pair_kernels()
+    with compiling(partial(report, Event("compile"))):
+        compile_pair_kernels()
     on_disk = isinstance(given, str | PathLike)
     name, mark = (full_name(fspath(given)), files_fingerprint(fspath(given))) if on_disk else (None, "")
     with _new_store(store) as undo, store.locked() as held:

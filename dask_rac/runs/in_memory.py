@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from concurrent.futures import CancelledError
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from os import PathLike, fspath
 from typing import Any
 
@@ -30,6 +31,7 @@ from dask_rac.engines.rows.load import load_graph
 from dask_rac.engines.rows.needs import EntrySizes, rest_bytes
 from dask_rac.engines.warmup import compile_kernels, compile_pair_kernels
 from dask_rac.kernels.arrays import Merges
+from dask_rac.kernels.jit import compiling
 from dask_rac.runs.options import PlanOptions, RunOptions
 from dask_rac.tasks import messages
 from dask_rac.tasks.client import choose_scheduler
@@ -131,8 +133,8 @@ def _merge_pairs(given: Any, task: Task, team: Team, memory: int, report: Listen
     """Cluster all pairs."""
     pairs = open_pairs(given, task.settings)
     refuse_large(pairs.nodes, pairs_room(given, memory))
-    report(Event("compile", pairs.nodes))
-    compile_pair_kernels()
+    with compiling(partial(report, Event("compile", pairs.nodes))):
+        compile_pair_kernels()
     found = run(pairs, task.settings, team, report, task.limits)
     report(Event("done", pairs.nodes, len(found.round)))
     return found
@@ -141,15 +143,15 @@ def _merge_pairs(given: Any, task: Task, team: Team, memory: int, report: Listen
 def _merge_edges(edges: Any, task: Task, team: Team, memory: int, report: Listener) -> MergeList:
     """Cluster edges."""
     settings = task.settings
-    report(Event("compile"))
-    compile_kernels("int32")
+    with compiling(partial(report, Event("compile"))):
+        compile_kernels("int32")
     report(Event("load"))
     loaded = load_graph(edges, task.n_nodes, settings, team, memory)
     nodes, ids = len(loaded.rows.start), loaded.rows.neighbour.dtype.name
     check_missing(settings, nodes, loaded.least, loaded.largest)
     if ids != "int32":
-        report(Event("compile", nodes))
-        compile_kernels(ids)
+        with compiling(partial(report, Event("compile", nodes))):
+            compile_kernels(ids)
     found = run(loaded, settings, team, report, task.limits)
     report(Event("done", nodes, len(found.round)))
     return found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from functools import partial
 from os import PathLike
 
 from dask_rac.base.defaults import setting
@@ -15,6 +16,7 @@ from dask_rac.files.folder import Folder
 from dask_rac.files.links import refuse_links
 from dask_rac.files.listing import files_fingerprint
 from dask_rac.files.urls import explained
+from dask_rac.kernels.jit import compiling
 from dask_rac.runs.begin import run_to_end
 from dask_rac.runs.loop import StoredRun
 from dask_rac.runs.options import PlanOptions
@@ -90,8 +92,8 @@ def _continue(run: StoredRun, trust_source: bool) -> None:
             f"{store.url} was stopped before its edges were read, and they were not on disk: start a new run in "
             "another folder"
         )
-    run.report(Event("compile"))
-    compile_kernels("int32")
+    with compiling(partial(run.report, Event("compile"))):
+        compile_kernels("int32")
     with explained(store.url):
         run.scheduler.check(store, source if not run.chain else None)
         run.clean_attempt()
@@ -111,8 +113,8 @@ def _begin_again(run: StoredRun, trust_source: bool) -> None:
     if not trust_source:
         check_trusted(store, header.source)
     check_source(header, header.source, files_fingerprint(header.source))
-    run.report(Event("compile"))
-    compile_pair_kernels()
+    with compiling(partial(run.report, Event("compile"))):
+        compile_pair_kernels()
     with explained(store.url):
         run.scheduler.check(store, None)
         run.clean_attempt()

@@ -22,6 +22,7 @@ from dask_rac.edges.writing import edges_size
 from dask_rac.files.folder import Folder
 from dask_rac.files.npz import bundles, read_bundle, read_json, write_bundle
 from dask_rac.files.output import replace_file
+from dask_rac.kernels.jit import compiling
 from dask_rac.tasks.budget import Budget
 from dask_rac.tasks.scheduler import Scheduler
 from dask_rac.tasks.task_graph import single_task, spread
@@ -112,9 +113,9 @@ class Stages:
     def run(self) -> GraphFacts:
         """Run all stages in turn."""
         spans, tree = self._planned()
-        self._report(Event("compile"))
         request, source = self._request, self._source
-        neighbours.compile_graph_kernels(request.kind, request.metric, source.dtype, source.sparse)
+        with compiling(partial(self._report, Event("compile"))):
+            neighbours.compile_graph_kernels(request.kind, request.metric, source.dtype, source.sparse)
         job = self._job(self._check(), spans, tree)
         stages = {"knn": self._knn, "eps": self._eps, "complete": self._complete}
         written, recall = stages[request.kind](job)
