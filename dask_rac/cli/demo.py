@@ -67,7 +67,7 @@ def _show(ctx: click.Context, shell: Shell, nodes: int, folder: str) -> None:
         _command(ctx, shell, "info", "run", "--tree")
         _command(ctx, shell, "verify", "run")
         wanted = _clusters("run")
-        _command(ctx, shell, "cut", "run", "--clusters", str(wanted), "-o", "labels.parquet")
+        _command(ctx, shell, "cut", "run", "--n-clusters", str(wanted), "-o", "labels.parquet")
         say(f"{_agreement('run', wanted, group):.1%} of the points share their centre with most of their cluster.\n")
         _command(ctx, shell, "export", "run", "-o", "tree.nwk")
         if find_spec("bokeh"):

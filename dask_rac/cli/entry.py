@@ -151,7 +151,7 @@ def main() -> None:
     dask-rac graph knn vectors.npy -o edges                  edges from vectors
     dask-rac cluster edges -o run                            the tree
     dask-rac cluster vectors.npy --linkage ward -o run       the tree of all pairs of vectors
-    dask-rac cut run --clusters 50 -o labels.parquet         flat clusters
+    dask-rac cut run --n-clusters 50 -o labels.parquet       flat clusters
     dask-rac run recipe.yaml                                 all of it, as a pipeline
 
     Exit codes: 0 done, 2 invalid input, 3 too little disk, memory or workers, 4 damaged store, 5 store in use,

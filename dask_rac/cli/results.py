@@ -12,7 +12,7 @@ from dask_rac.cli.shell import Shell
 @click.argument("run", type=options.PATH)
 @click.option("--height", type=float, multiple=True, metavar="H", help="Clusters at this height; may be repeated.")
 @click.option(
-    "--clusters", type=options.Whole(), multiple=True, metavar="K", help="This many clusters; may be repeated."
+    "--n-clusters", type=options.Whole(), multiple=True, metavar="K", help="This many clusters; may be repeated."
 )
 @click.option(
     "-o",
@@ -23,16 +23,16 @@ from dask_rac.cli.shell import Shell
     help="New .parquet, .zarr, .csv or .csv.gz.",
 )
 @options.common
-def cut(shell: Shell, run: str, height: tuple[float, ...], clusters: tuple[int, ...], output: str) -> None:
+def cut(shell: Shell, run: str, height: tuple[float, ...], n_clusters: tuple[int, ...], output: str) -> None:
     """Cut the tree of a RUN into flat clusters.
 
     Writes a label for every node: 0, 1, 2, ..., ordered by the smallest node of each cluster.
     """
     from dask_rac.api.cluster import open_run
 
-    if bool(height) == bool(clusters):
-        raise click.UsageError("pass either --height or --clusters, once or several times")
-    values = height or clusters
+    if bool(height) == bool(n_clusters):
+        raise click.UsageError("pass either --height or --n-clusters, once or several times")
+    values = height or n_clusters
     wanted = list(values) if len(values) > 1 else values[0]
     with shell.watch("cutting the tree") as report:
         result = open_run(run, progress=report)

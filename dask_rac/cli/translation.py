@@ -14,7 +14,7 @@ from dask_rac.recipes.schema import STEPS
 
 TEXT = r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\""
 CALL = re.compile(rf"`?dask_rac\.(resume|open|run|ingest)\(({TEXT})(?:, ({TEXT}))?((?:, \w+=(?:{TEXT}|[\w.+-]+))*)\)`?")
-OTHERWISE_NAMED = {"store": "output", "path": "output", "n_clusters": "clusters"}
+OTHERWISE_NAMED = {"store": "output", "path": "output"}
 """Arguments whose keys in recipes have other names."""
 
 POSITIONAL = {"edges", "vectors", "run"}  # never written as `edges=` in a message, nor are the two below
@@ -26,7 +26,7 @@ KEYWORD = re.compile(  # quoted text is the user's, and so is anything that is p
 COMMANDS = {"open": "info"}
 """Commands whose names differ from the function's."""
 
-OPTIONS = {"n_clusters": "--clusters", "store": "-o", "path": "-o"}
+OPTIONS = {"store": "-o", "path": "-o"}
 """Options whose names differ from the argument's."""
 
 KNN = r"`?(?:dask_rac\.)?knn_graph\b(?:\([^)]*\))?`?"

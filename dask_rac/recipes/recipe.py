@@ -5,7 +5,7 @@
     steps:
       generate: {nodes: 20_000, output: edges}
       cluster: {memory: 1GB}        # clusters the edges made above
-      coarse: {do: cut, clusters: 50, output: coarse.parquet}
+      coarse: {do: cut, n_clusters: 50, output: coarse.parquet}
 
 The name of a step is the kind of work it does, unless `do` names another kind. Outputs go to the folder. The input of a
 step is the output of the nearest suitable step before it, unless the step names another output, path or URL.

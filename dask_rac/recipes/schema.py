@@ -162,7 +162,7 @@ STEPS: dict[str, dict[str, Key]] = {
     "cut": {
         "run": Key(_text),
         "height": Key(_one_or_list(_number)),
-        "clusters": Key(_one_or_list(whole)),
+        "n_clusters": Key(_one_or_list(whole)),
         "output": Key(_text, "labels.parquet"),
     },
     "export": {

@@ -16,6 +16,7 @@ from dask_rac.base.checks import checked_number
 from dask_rac.base.errors import AuditError, InputError
 from dask_rac.base.events import RoundRecord
 from dask_rac.base.ids import cluster_id_dtype
+from dask_rac.base.keywords import keywords_only
 from dask_rac.base.public import public
 from dask_rac.base.settings import MERGE_COLUMNS, Settings
 from dask_rac.base.spans import starts_of
@@ -91,16 +92,18 @@ class Clustering(Views):
 
     @overload
     def cut(
-        self, height: ArrayLike | None = None, n_clusters: ArrayLike | None = None, store: None = None
+        self, *, height: ArrayLike | None = None, n_clusters: ArrayLike | None = None, store: None = None
     ) -> NDArray[np.int64]: ...
 
     @overload
     def cut(
-        self, height: ArrayLike | None = None, n_clusters: ArrayLike | None = None, *, store: str | PathLike[str]
+        self, *, height: ArrayLike | None = None, n_clusters: ArrayLike | None = None, store: str | PathLike[str]
     ) -> str: ...
 
+    @keywords_only("height", "n_clusters")
     def cut(
         self,
+        *,
         height: ArrayLike | None = None,
         n_clusters: ArrayLike | None = None,
         store: str | PathLike[str] | None = None,

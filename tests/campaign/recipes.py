@@ -86,7 +86,7 @@ def scene(_: Path) -> Iterator[Scene]:
             "steps": {
                 "generate": {"nodes": 64, "degree": 4, "output": "edges"},
                 "cluster": {"memory": "1GB"},
-                "cut": {"clusters": [2, 3], "output": "cut.parquet"},
+                "cut": {"n_clusters": [2, 3], "output": "cut.parquet"},
             },
         }
         (folder / "made/recipe.yaml").write_text(yaml.safe_dump(recipe, sort_keys=False))
@@ -124,7 +124,7 @@ def change_recipe(scene: Scene, chance: Random) -> None:
     """A recipe is checked and planned as a whole; nothing is written."""
     path = scene.work / "recipe.yaml"
     path.write_bytes(change_text((scene.folder / "made/recipe.yaml").read_text(), chance))
-    sets = [f"{chance.choice(('folder', 'cut.clusters', 'x'))}={chance.choice(SNIPPETS)}"] * (chance.random() < 0.2)
+    sets = [f"{chance.choice(('folder', 'cut.n_clusters', 'x'))}={chance.choice(SNIPPETS)}"] * (chance.random() < 0.2)
     outcome(lambda: runner(path, *sets).plan())
 
 

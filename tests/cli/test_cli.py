@@ -117,7 +117,7 @@ class TestCommands:
             expected.merges[columns].sort_values(["height", "size", "left"], ignore_index=True),
         )
         for name in ("labels.parquet", "labels.zarr", "labels.csv"):
-            assert done("cut", "run", "--clusters", "9", "-o", name, cwd=tmp_path) == f"{name}\n"
+            assert done("cut", "run", "--n-clusters", "9", "-o", name, cwd=tmp_path) == f"{name}\n"
         labels = expected.cut(n_clusters=9)
         assert np.array_equal(pd.read_parquet(tmp_path / "labels.parquet")["label"], labels)
         assert np.array_equal(pd.read_csv(tmp_path / "labels.csv")["label"], labels)
@@ -221,9 +221,9 @@ class TestExitCodes:
             (("cluster", edges, "-o", "run", "--linkage", "ward"), "--linkage ward: ward linkage along"),
             (("cluster", edges, "-o", run), f"resume with `dask-rac resume {run}`"),
             (("cluster", edges, "-o", "run", "--memory", "much"), "--memory much is not an amount of memory"),
-            (("cut", run, "--clusters", "0", "-o", "x.csv"), "is not possible"),
-            (("cut", run, "--clusters", "3", "-o", "x.txt"), "must end in"),
-            (("cut", run, "-o", "x.csv"), "pass either --height or --clusters"),
+            (("cut", run, "--n-clusters", "0", "-o", "x.csv"), "is not possible"),
+            (("cut", run, "--n-clusters", "3", "-o", "x.txt"), "must end in"),
+            (("cut", run, "-o", "x.csv"), "pass either --height or --n-clusters"),
             (("info", "nowhere"), "nowhere does not exist"),
             (("info", edges), "is not a store of dask_rac"),
             (("cluster", "list.csv", "-o", "run"), "`dask-rac ingest list.csv -o edges`"),
@@ -407,7 +407,7 @@ class TestTerminal:
         ("set memory='1.2GB' or more", "set --memory 1.2GB or more", "set memory: 1.2GB or more"),
         ("shards=512, or a larger memory=", "--shards 512, or a larger --memory", "shards: 512, or a larger memory:"),
         ("max_height=-1 is below 0", "--max-height -1 is below 0", "max_height: -1 is below 0"),
-        ("n_clusters=0 is not", "--clusters 0 is not", "clusters: 0 is not"),
+        ("n_clusters=0 is not", "--n-clusters 0 is not", "n_clusters: 0 is not"),
         ("store='x.txt': the name", "-o x.txt: the name", "output: x.txt: the name"),
         ("as columns=(0, 1, 2)", "as --columns 0,1,2", "as columns: [0, 1, 2]"),
         ("with header=False", "with --no-header", "with header: false"),

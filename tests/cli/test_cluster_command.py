@@ -109,7 +109,7 @@ def test_a_pipeline_stopped_in_its_third_step_goes_on(tmp_path: Path) -> None:
             "small": {"do": "generate", "nodes": 500, "degree": 6, "output": "small"},
             "generate": {"nodes": 10_000, "degree": 20, "weights": "similarity"},
             "cluster": {"weights": "similarity", "shards": 8},
-            "cut": {"clusters": 9, "output": "labels.csv"},
+            "cut": {"n_clusters": 9, "output": "labels.csv"},
         }
     }
     (tmp_path / "long.yaml").write_text(yaml.safe_dump(recipe, sort_keys=False))

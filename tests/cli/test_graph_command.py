@@ -107,7 +107,7 @@ def test_stopped_by_ctrl_c_the_same_command_goes_on(tmp_path: Path) -> None:
 def test_a_recipe_goes_from_vectors_to_labels(vectors: Path, tmp_path: Path) -> None:
     (tmp_path / "recipe.yaml").write_text(
         f"steps:\n  graph: {{vectors: {vectors}, k: 5}}\n  cluster: {{memory: 1GB}}\n  verify:\n"
-        "  cut: {clusters: 4, output: labels.parquet}\n"
+        "  cut: {n_clusters: 4, output: labels.parquet}\n"
     )
     lines = done("run", "recipe.yaml", cwd=tmp_path).splitlines()
     assert [line.partition(":")[0] for line in lines] == ["graph", "cluster", "verify", "cut"]

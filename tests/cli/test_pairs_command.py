@@ -150,7 +150,7 @@ def test_killed_in_the_middle_a_run_on_all_pairs_is_resumed(tmp_path: Path) -> N
     assert len(known["rounds"]) >= 1
     shown = printed("info", "run", cwd=tmp_path)
     assert "pairs    not merged yet" in shown
-    early = refused("cut", "run", "--clusters", "3", "-o", "labels.csv", cwd=tmp_path)
+    early = refused("cut", "run", "--n-clusters", "3", "-o", "labels.csv", cwd=tmp_path)
     assert "its merges are written at its end" in early.stderr
     done("resume", "run", cwd=tmp_path)
     columns = ["left", "right", "height", "size"]

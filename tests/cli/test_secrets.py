@@ -23,7 +23,7 @@ COMMANDS = (
     ("resume", "URL"),
     ("info", "URL", "--json"),
     ("verify", "run", "--edges", "URL"),
-    ("cut", "run", "--clusters", "2", "-o", "URL"),
+    ("cut", "run", "--n-clusters", "2", "-o", "URL"),
     ("report", "run", "-o", "URL"),
     ("graph", "knn", "URL", "-o", "edges"),
     ("plan", "URL", "--scheduler", "threads"),
@@ -33,7 +33,7 @@ COMMANDS = (
     ("run", "recipe.yaml", "--set", "cut.output=URL"),
     ("run", "URL"),
 )
-RECIPE = "folder: made\nsteps:\n  cluster: {edges: edges}\n  cut: {clusters: 2}\n"
+RECIPE = "folder: made\nsteps:\n  cluster: {edges: edges}\n  cut: {n_clusters: 2}\n"
 
 
 def everything(folder: Path) -> str:

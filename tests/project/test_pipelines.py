@@ -71,7 +71,7 @@ def test_data_sets_of_the_paper(name: str, nodes: int, graph: str, tmp_path: Pat
 
 
 def test_all_pairs(tmp_path: Path) -> None:
-    words = "run", PIPELINES / "all_pairs.yaml", "--set", "generate.nodes=600", "--set", "cut.clusters=5"
+    words = "run", PIPELINES / "all_pairs.yaml", "--set", "generate.nodes=600", "--set", "cut.n_clusters=5"
     lines = done(*words, cwd=tmp_path).splitlines()
     assert [line.partition(":")[0] for line in lines] == ["generate", "cluster", "verify", "cut", "report"]
     assert "599 merges, 179,700 pairs, largest relative error" in lines[2]

@@ -26,8 +26,8 @@ folder: {folder}/made
 steps:
   generate: {{nodes: 300, degree: 6, weights: similarity, output: edges}}
   cluster: {{weights: similarity, shards: 2}}
-  cut: {{clusters: [5, 9], output: labels.parquet}}
-  fifty: {{do: cut, clusters: 50, output: fifty.csv}}
+  cut: {{n_clusters: [5, 9], output: labels.parquet}}
+  fifty: {{do: cut, n_clusters: 50, output: fifty.csv}}
   export: {{output: tree.nwk}}
 """
 STEPS = ["generate", "cluster", "cut", "fifty", "export"]

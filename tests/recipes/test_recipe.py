@@ -40,7 +40,7 @@ def test_ready_recipes_are_sound_and_say_what_they_need(path: Path) -> None:
 
 
 def test_steps_work_on_what_was_made_before(tmp_path: Path) -> None:
-    text = "steps:\n generate: {nodes: 100}\n cluster:\n cut: {clusters: [2, 3]}\n last: {do: export, output: z.npy}\n"
+    text = "steps:\n generate: {nodes: 100}\n cluster:\n cut: {n_clusters: [2, 3]}\n z: {do: export, output: z.npy}\n"
     recipe = load_recipe(written(tmp_path, text))
     assert recipe.folder == "recipe"
     generate, cluster, cut, last = recipe.steps
@@ -107,9 +107,9 @@ def test_an_unknown_key_gets_the_nearest_and_the_line(tmp_path: Path) -> None:
         ("steps:\n  generate: {nodes: 1.5}\n", "must be a whole number, not 1.5"),
         ("steps:\n  generate: {nodes: true}\n", "must be a whole number, not True"),
         ("steps:\n  cluster:\n", "line 2: step 'cluster' needs edges:, or an earlier graph or"),
-        ("steps:\n  cut: {run: x}\n", "line 2: step 'cut' needs either height: or clusters:"),
-        ("steps:\n  cut: {run: x, height: 1, clusters: 2}\n", "needs either height: or clusters:"),
-        ("steps:\n  cut: {run: x, clusters: [2, a]}\n", "must be a whole number, or a list of these, not [2, 'a']"),
+        ("steps:\n  cut: {run: x}\n", "line 2: step 'cut' needs either height: or n_clusters:"),
+        ("steps:\n  cut: {run: x, height: 1, n_clusters: 2}\n", "needs either height: or n_clusters:"),
+        ("steps:\n  cut: {run: x, n_clusters: [2, a]}\n", "must be a whole number, or a list of these, not [2, 'a']"),
         ("steps:\n  'a/b': {do: verify, run: x}\n", "line 2: 'a/b' is not a valid step name"),
         ("steps:\n  verify: {run: x}\n  verify: {run: y}\n", "line 3: steps has the key 'verify' twice"),
         (

@@ -25,7 +25,7 @@ steps:
   generate: {{nodes: 400, degree: 6, weights: similarity, output: edges}}
   cluster: {{weights: similarity, shards: 2}}
   verify:
-  cut: {{clusters: [5, 9], output: labels.parquet}}
+  cut: {{n_clusters: [5, 9], output: labels.parquet}}
   export: {{output: tree.nwk}}
 """
 
@@ -107,7 +107,7 @@ def test_what_does_not_change_the_result_changes_nothing(recipe: Path) -> None:
     [
         ("generate.nodes=401", "generate", "nodes was 400, is now 401"),
         ("cluster.linkage=complete", "cluster", "linkage was 'average', is now 'complete'"),
-        ("cut.clusters=6", "cut", r"clusters was \[5, 9\], is now 6"),
+        ("cut.n_clusters=6", "cut", r"n_clusters was \[5, 9\], is now 6"),
     ],
 )
 def test_a_changed_step_is_refused_and_nothing_is_lost(
@@ -137,10 +137,10 @@ def test_a_step_that_cannot_be_done_again_leaves_what_it_made(recipe: Path, tmp_
     run(recipe)
     before = contents(tmp_path / "made")
     with pytest.raises(InputError, match="n_clusters=1000 is not possible"):
-        run(recipe, "cut.clusters=1000", start="cut")
+        run(recipe, "cut.n_clusters=1000", start="cut")
     assert contents(tmp_path / "made") == before
     assert run(recipe) == dict.fromkeys(ALL, "skip")
-    assert run(recipe, "cut.clusters=6", start="cut")["cut"] == "again"
+    assert run(recipe, "cut.n_clusters=6", start="cut")["cut"] == "again"
     assert not list((tmp_path / "made").glob("*.before"))
 
 
@@ -213,7 +213,7 @@ def test_a_lost_output_that_is_restored_meanwhile_is_left_as_it_is(recipe: Path,
 
 def test_another_output_leaves_the_one_before(recipe: Path, tmp_path: Path) -> None:
     run(recipe)
-    assert run(recipe, "cut.output=others.csv", "cut.clusters=7")["cut"] == "do"
+    assert run(recipe, "cut.output=others.csv", "cut.n_clusters=7")["cut"] == "do"
     assert {"labels.parquet", "others.csv"} <= {path.name for path in (tmp_path / "made").iterdir()}
 
 
@@ -307,8 +307,8 @@ def test_ingest_then_cluster(tmp_path: Path) -> None:
         ("cluster.linkage=ward", "line 5: step 'cluster': linkage='ward'"),
         ("cut.output=labels.txt", r"step 'cut': .*must end in \.parquet"),
         ("export.output=tree.png", "step 'export': .*the ending must state what to write"),
-        ("cut.clusters=0", "step 'cut': clusters: 0 is not possible"),
-        ("cut.clusters=[]", r"step 'cut': clusters: \[\] is an empty list"),
+        ("cut.n_clusters=0", "step 'cut': n_clusters: 0 is not possible"),
+        ("cut.n_clusters=[]", r"step 'cut': n_clusters: \[\] is an empty list"),
         ("cluster.memory=2XB", "line 5: step 'cluster': memory='2XB' is not an amount"),
         ("cluster.shards=0", "step 'cluster': shards=0 is out of range"),
         ("scheduler=lokal:2x1", "scheduler 'lokal:2x1' is unknown: use local"),
@@ -342,7 +342,7 @@ def test_forecasts_tell_sizes(recipe: Path) -> None:
     assert written is not None
     folder = Path(written).parent
     alone = folder.parent / "cut.yaml"
-    alone.write_text(f"folder: {folder.parent}/more\nsteps:\n  cut: {{run: {folder}/run, clusters: 3}}\n")
+    alone.write_text(f"folder: {folder.parent}/more\nsteps:\n  cut: {{run: {folder}/run, n_clusters: 3}}\n")
     assert runner(alone).plan()[0].forecast.nodes == 400
 
 

@@ -32,7 +32,7 @@ folder: {folder}
 steps:
   generate: {{nodes: 60, degree: 4, weights: similarity, output: edges}}
   cluster: {{weights: similarity, shards: 2}}
-  cut: {{clusters: [5, 9], output: labels.parquet}}
+  cut: {{n_clusters: [5, 9], output: labels.parquet}}
   export: {{output: tree.nwk}}
 """
 

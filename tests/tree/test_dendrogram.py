@@ -115,6 +115,14 @@ def test_bad_cuts(arguments: dict[str, Any], message: str) -> None:
         found.cut(**arguments)
 
 
+@pytest.mark.parametrize("value", [50, [2, 3]])
+def test_a_cut_without_a_name_is_told_what_to_write(value: Any) -> None:
+    found: Any = dask_rac.cluster(([0, 1], [1, 2], [1.0, 2.0]))
+    with pytest.raises(dask_rac.InputError) as refused:
+        found.cut(value)
+    assert str(refused.value).endswith(f"write cut(height={value}) or cut(n_clusters={value})")
+
+
 def test_infinite_heights_cut_nothing_and_everything() -> None:
     found = dask_rac.cluster(([0, 1], [1, 2], [1.0, 2.0]))
     assert found.cut(height=[-np.inf, np.inf]).tolist() == [[0, 1, 2], [0, 0, 0]]

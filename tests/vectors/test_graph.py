@@ -228,7 +228,7 @@ def test_balls_give_complete_linkage_up_to_their_radius(d: int, seed: int, eps: 
     heights = np.concatenate([tree[:, 2] for tree in trees])
     np.testing.assert_allclose(np.sort(found.merges["height"]), np.sort(heights[heights <= eps]), rtol=1e-9)
     for height in (eps, 0.9 * eps, 0.5 * eps, 0.1 * eps):
-        labels = np.split(np.asarray(found.cut(height)), ends[1:-1])
+        labels = np.split(np.asarray(found.cut(height=height)), ends[1:-1])
         alone = [one for one in labels if len(one) > 1]
         assert all(
             same_partition(one, fcluster(tree, height, "distance")) for one, tree in zip(alone, trees, strict=True)

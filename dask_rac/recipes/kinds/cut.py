@@ -16,31 +16,31 @@ LABEL_BYTES = 16  # per node and cut
 
 
 def _complete(keys: dict[str, Any]) -> None:
-    if (keys["height"] is None) == (keys["clusters"] is None):
-        raise ValueError("either height: or clusters:")
+    if (keys["height"] is None) == (keys["n_clusters"] is None):
+        raise ValueError("either height: or n_clusters:")
 
 
 def _check(keys: Keys, parent: Keys | None) -> None:
     check_labels(keys["output"])
-    for name in ("height", "clusters"):
+    for name in ("height", "n_clusters"):
         values = keys[name] if isinstance(keys[name], list) else [keys[name]]
         if not values:
             raise InputError(f"{name}: [] is an empty list: name at least one cut")
-        if any(value is not None and (math.isnan(value) or (name == "clusters" and value < 1)) for value in values):
-            remedy = "use whole numbers from 1" if name == "clusters" else "use numbers"
+        if any(value is not None and (math.isnan(value) or (name == "n_clusters" and value < 1)) for value in values):
+            remedy = "use whole numbers from 1" if name == "n_clusters" else "use numbers"
             raise InputError(f"{name}: {keys[name]} is not possible: {remedy}")
 
 
 def _forecast(keys: Keys, before: Forecast | None, scheduler: str) -> Forecast:
-    wanted = keys["clusters"] if keys["height"] is None else keys["height"]
+    wanted = keys["n_clusters"] if keys["height"] is None else keys["height"]
     cuts = len(wanted) if isinstance(wanted, list) else 1
     return at_most(known_run(keys["run"], before), LABEL_BYTES * cuts)
 
 
 def _cut(keys: Keys, client: Any, report: Listener) -> Facts:
     run = open_run(keys["run"], progress=report)
-    by = "height" if keys["clusters"] is None else "clusters"
-    run.cut(height=keys["height"], n_clusters=keys["clusters"], store=keys["output"])
+    by = "height" if keys["n_clusters"] is None else "n_clusters"
+    run.cut(height=keys["height"], n_clusters=keys["n_clusters"], store=keys["output"])
     return {"nodes": run.n_nodes, by: keys[by]}
 
 
