@@ -149,6 +149,6 @@ CAMPAIGN = Campaign(
     scene=scene,
     trial=trial,
     goal=LEAST_CALLS,
-    share=25,
+    share=12,
     count=len,
 )

@@ -143,5 +143,5 @@ CAMPAIGN = Campaign(
     scene=scene,
     trial=trial,
     goal=10_000,
-    share=150,
+    share=60,
 )

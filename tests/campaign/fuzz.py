@@ -81,5 +81,5 @@ CAMPAIGN = Campaign(
     scene=scene,
     trial=trial,
     goal=10_000,
-    share=40,
+    share=20,
 )

@@ -100,5 +100,5 @@ CAMPAIGN = Campaign(
     scene=scene,
     trial=trial,
     goal=300,
-    share=3,
+    share=1,
 )

@@ -221,6 +221,6 @@ CAMPAIGN = Campaign(
     scene=scene,
     trial=trial,
     goal=5_000,
-    share=20,
+    share=8,
     count=lambda scene: len(scene.moments),
 )

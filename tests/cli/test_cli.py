@@ -288,7 +288,11 @@ class TestExitCodes:
 
     @pytest.mark.parametrize(
         ("place", "signum"),
-        [("threads", signal.SIGINT), ("threads", signal.SIGTERM), ("local:2x1", signal.SIGINT)],
+        [
+            ("threads", signal.SIGINT),
+            pytest.param("threads", signal.SIGTERM, marks=pytest.mark.soak),
+            ("local:2x1", signal.SIGINT),
+        ],
     )
     def test_130_interrupted_then_resumed(self, tmp_path: Path, signum: signal.Signals, place: str) -> None:
         dask_rac.datasets.lattice(10_000, 20, 0, tmp_path / "edges", weights="similarity")

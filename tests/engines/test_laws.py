@@ -1,7 +1,7 @@
 """The laws that every engine keeps, in every way of running it. An engine that is registered needs no test of its own.
 
 `engine` goes over the `ENGINES` of graphs, each with all its linkages, `way` over the ways of running: in memory,
-through stores of 1, 3 and 16 shards, on workers. A law is checked for named graphs (empty, stars, hubs, ties, edges
+through stores of 1, 3 and 7 shards, on workers. A law is checked for named graphs (empty, stars, hubs, ties, edges
 given twice) and for generated ones. `test_matrix_laws.py` has the same laws for all pairs.
 """
 

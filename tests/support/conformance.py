@@ -45,7 +45,7 @@ WAYS = (
     Way("memory", 40),
     Way("1 shard", 6, shards=1, on_disk=True),
     Way("3 shards", 8, shards=3),
-    Way("16 shards", 4, shards=16, on_disk=True),
+    Way("7 shards", 4, shards=7, on_disk=True),
     Way("memory of a worker", 4, on_workers=True),
     Way("3 shards on workers", 2, shards=3, on_workers=True, on_disk=True),
 )

@@ -5,7 +5,7 @@ import os
 from hypothesis import HealthCheck, settings
 
 EFFORT = {
-    "suite": 0.5,  # all tests within a quarter of an hour on two cores
+    "suite": 0.35,  # all tests within a quarter of an hour on two cores
     "soak": 20.0,
     "interpreted": 0.2,  # with the JIT off
 }

@@ -53,7 +53,7 @@ def assert_proper(found: NDArray[np.int64], rows: int, k: int) -> None:
     assert (np.diff(np.sort(found, axis=1), axis=1) > 0).all()
 
 
-@pytest.mark.parametrize("metric", ["euclidean", "sqeuclidean", "cosine"])
+@pytest.mark.parametrize("metric", ["euclidean", pytest.param("sqeuclidean", marks=pytest.mark.soak), "cosine"])
 def test_most_neighbours_are_found(metric: str) -> None:
     vectors = clustered(3000, 24)
     found = approximate_neighbours(vectors, K, metric, 2, 0)
