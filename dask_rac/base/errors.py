@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -26,22 +27,29 @@ class _DiscreetError(Exception):
 class InputError(_DiscreetError, ValueError):
     """Raised for invalid input or parameters. The message states where and what to do."""
 
+    rows: Any = None  # the `BadRows` that it is about, if any
 
-class BadRowsError(InputError):
-    """Raised for rows that are bad, with what is needed to count those of other parts of the input in."""
 
-    def __init__(self, column: str, what: str, remedy: str, count: int, first: str, least: bool = False) -> None:
-        rows = "" if count == 1 and not least else f"{'at least ' * least}{count:,} row{'s' * (count != 1)}, first "
-        super().__init__(f"column {column!r} is {what} in {rows}{first}: {remedy}")
-        self.column, self.what, self.remedy, self.count, self.first = column, what, remedy, count, first
-        self.least = least
+@dataclass(frozen=True)
+class BadRows:
+    """Rows of a column that are bad, and what is needed to count those of other parts of the input in."""
 
-    def __reduce__(self) -> tuple[type, tuple[Any, ...]]:
-        return BadRowsError, (self.column, self.what, self.remedy, self.count, self.first, self.least)
+    column: str
+    what: str
+    remedy: str
+    count: int
+    first: str
+    """Where the first one is, with its value."""
+    least: bool = False
+    """Whether there may be more."""
 
-    def counted(self, others: int, least: bool) -> BadRowsError:
-        """Return the error for these rows and others, or more of them."""
-        return BadRowsError(self.column, self.what, self.remedy, self.count + others, self.first, least)
+    def error(self) -> InputError:
+        """Return what to raise, which keeps these rows as `rows`."""
+        rows = f"{'at least ' * self.least}{self.count:,} row{'s' * (self.count != 1)}, first "
+        place = self.first if self.count == 1 and not self.least else rows + self.first
+        error = InputError(f"column {self.column!r} is {self.what} in {place}: {self.remedy}")
+        error.rows = self
+        return error
 
 
 def refuse_rows(
@@ -52,7 +60,7 @@ def refuse_rows(
     if count:
         first = int(bad.argmax())
         value = "" if values is None else f" ({values[first]})"
-        raise BadRowsError(column, what, remedy, count, f"{where(first)}{value}")
+        raise BadRows(column, what, remedy, count, f"{where(first)}{value}").error()
 
 
 def refuse_nulls(bad: NDArray[np.bool_], column: str, where: Where) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import chain, count, islice
 from os import PathLike
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dask_rac.base.errors import BadRowsError, InputError, Where, refuse_nulls, refuse_rows
+from dask_rac.base.errors import BadRows, InputError, Where, refuse_nulls, refuse_rows
 from dask_rac.base.events import Event, Listener
 from dask_rac.base.names import part_name
 from dask_rac.base.settings import EDGE_COLUMNS
@@ -65,8 +66,10 @@ def _edges(source: ColumnSource, ids: np.dtype[Any], report: Listener) -> Iterat
     for part in parts:
         try:
             checked = _checked(part, names)
-        except BadRowsError as error:
-            raise _counted(error, parts, names) from None
+        except InputError as error:
+            if error.rows is None:
+                raise
+            raise _counted(error.rows, parts, names) from None
         rows += len(checked[0])
         report(Event("load", done=rows))
         if any(len(column) and column.max() > most for column in checked[:2]):
@@ -84,19 +87,21 @@ def _checked(part: Part, names: list[str]) -> Columns:
     return *ends, columns[2]
 
 
-def _counted(error: BadRowsError, parts: Iterator[Part], names: list[str]) -> InputError:
-    """Return an error for some rows as one for all rows: the rest is read as well, to count what is wrong in it."""
+def _counted(rows: BadRows, parts: Iterator[Part], names: list[str]) -> InputError:
+    """Return the error for all bad rows: the rest is read as well, to count what is wrong in it."""
     others, least = 0, False
     try:
         for part in parts:
             try:
                 _checked(part, names)
-            except BadRowsError as more:
-                same = (more.column, more.remedy) == (error.column, error.remedy)
-                others, least = others + same * more.count, least or not same
+            except InputError as error:
+                if error.rows is None:
+                    raise
+                same = (error.rows.column, error.rows.remedy) == (rows.column, rows.remedy)
+                others, least = others + same * error.rows.count, least or not same
     except InputError:
         least = True
-    return error.counted(others, least)
+    return replace(rows, count=rows.count + others, least=least).error()
 
 
 def _checked_ends(column: NDArray[Any], name: str, where: Where) -> NDArray[np.integer]:

@@ -262,11 +262,11 @@ def test_what_a_killed_step_made_is_not_deleted_with_a_users_change(change: str,
 def test_the_old_output_stays_until_the_new_one_is_recorded(folder: Path) -> None:
     old = (folder / "made/fifty.csv").read_bytes()
     with killed_before_the_record():
-        run(folder / "recipe.yaml", "fifty.clusters=40", start="fifty")
+        run(folder / "recipe.yaml", "fifty.n_clusters=40", start="fifty")
     (kept,) = folder.glob("made/fifty.csv.*.before")
     assert kept.read_bytes() == old
     assert json.loads((folder / "made/steps/fifty.json").read_text())["aside"] == str(kept)
-    assert run(folder / "recipe.yaml", "fifty.clusters=40")["fifty"] == "resume"
+    assert run(folder / "recipe.yaml", "fifty.n_clusters=40")["fifty"] == "resume"
     assert not kept.exists()
 
 
