@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from dask_rac.base.checks import checked_number
+from dask_rac.base.checks import check_whole, checked_number
 from dask_rac.base.errors import AuditError, InputError
 from dask_rac.base.events import RoundRecord
 from dask_rac.base.ids import cluster_id_dtype
@@ -24,6 +24,7 @@ from dask_rac.engines.contract import MergeList
 from dask_rac.engines.rows.load import Graph, load_graph
 from dask_rac.files.exports import Walk, tree_kind, write_matrix, write_merge_file, write_newick
 from dask_rac.files.labels import check_labels, write_labels
+from dask_rac.files.node_names import NodeNames
 from dask_rac.files.output import refuse_taken
 from dask_rac.kernels.tree.newick import post_order
 from dask_rac.results.audit import Audit, AuditReport
@@ -54,10 +55,15 @@ class Clustering(Views):
         phase, and whether it was the `finisher`.
     labels : numpy.ndarray
         The tree of each node, int64, numbered 0, 1, 2, ... in the order of their smallest nodes.
+    names : NodeNames or None
+        The names of the nodes, if they have any: `names[7]` is the name of node 7.
     """
 
-    def __init__(self, found: MergeList, settings: Settings, given: Any = None) -> None:
+    names: NodeNames | None = None
+
+    def __init__(self, found: MergeList, settings: Settings, given: Any = None, names: NodeNames | None = None) -> None:
         self._given = given  # vectors or distances, if the pairs of a graph are all pairs
+        self.names = names
         self.n_nodes = found.nodes
         self._loops = found.loops
         self._merge_rounds = found.round
@@ -248,6 +254,20 @@ class Clustering(Views):
         if join and self.n_trees > 1:
             raise InputError("join=True is only for Z; Newick has one line per tree of a forest: leave it out")
         return write_newick(path, self._walk(zero))
+
+    def _node(self, node: Any) -> int:
+        """Return the number of a node that a user names: its number, or its name if nodes have names."""
+        if isinstance(node, str):
+            if self.names is None:
+                raise InputError(f"node={node!r}: the nodes of this clustering have no names, only numbers from 0")
+            found = int(self.names.find([node])[0])
+            if found < 0:
+                raise InputError(f"node={node!r}: no node has this name")
+            return found
+        check_whole("node", node, 0)
+        if node >= self.n_nodes:
+            raise InputError(f"node={node} does not exist: nodes are 0 to {self.n_nodes - 1}")
+        return int(node)
 
     def _walk(self, zero: float | None) -> Walk:
         """Return the forest in the order of Newick."""
