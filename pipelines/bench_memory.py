@@ -32,8 +32,8 @@ import dask_rac
 SKLEARN_NODES = 50_000
 RUNS: dict[str, dict[str, Any]] = {
     "similarity average": {"weights": "similarity"},
-    "average, ignore": {},
-    "complete, ignore": {"linkage": "complete"},
+    "average, ignore": {"missing": "ignore"},
+    "complete, ignore": {"linkage": "complete", "missing": "ignore"},
     "single": {"linkage": "single"},
 }
 

@@ -13,6 +13,9 @@ a cluster is its smallest node. Two clusters without an edge between them never 
 | weighted | all pairs     | all pairs                             | mean of both parts, f for absent pairs |
 | ward     | all pairs     | all pairs                             | all pairs                              |
 
+`"far"` is a number: for distances twice the largest weight, or 1 where that is 0 or there is no edge; for similarities
+it is 0.
+
 - average, complete, single and ward: a function of the two sets of nodes.
 - weighted: `W(A1 + A2, B) = (W(A1, B) + W(A2, B)) / 2`, where A1 and A2 are the clusters whose merge made A. So W
   depends on how A and B were merged, each in itself, but not on which of the two was complete first: taking A apart
@@ -104,15 +107,25 @@ class _Clusters:
         if linkage not in LINKAGES:
             raise ValueError(f"no linkage {linkage!r}: one of {LINKAGES}")
         self.linkage, self.sign = linkage, SIGN[weights]
-        self.missing = missing if missing in ("ignore", "infinite") else self.sign * Fraction(float(missing))
         self.limit = None if max_height is None else self.sign * own_unit(max_height, linkage)
         self.weight = {(min(u, v), max(u, v)): self.sign * Fraction(float(w)) for u, v, w in edges}
+        self.missing = self._absent(missing)
         self._refuse_undefined(n_nodes, weights)
         self.nodes = {node: frozenset([node]) for node in range(n_nodes)}
         self.trees: dict[int, Tree] = {node: node for node in range(n_nodes)}
         self.keys: dict[Pair, Key] = {}
         for lo, hi in self.weight:
             self._compare(lo, hi)
+
+    def _absent(self, missing: str | float) -> str | Fraction:
+        """Return what an absent pair weighs, or the word that says how it is treated."""
+        if missing in ("ignore", "infinite"):
+            return str(missing)
+        if missing != "far":
+            return self.sign * Fraction(float(missing))
+        if self.sign < 0:
+            return Fraction(0)
+        return 2 * max(self.weight.values(), default=Fraction(0)) or Fraction(1)
 
     def _refuse_undefined(self, n_nodes: int, weights: str) -> None:
         """Raise if the linkage needs pairs that have no edge, or another kind of weights."""

@@ -137,13 +137,15 @@ def cluster(
     linkage : {"average", "complete", "single", "weighted", "ward"}
         How the distance between two clusters follows from the distances between their nodes: "average" uses the mean,
         "complete" the largest, "single" the smallest, "weighted" the mean of the distances of the two parts of a
-        cluster, however many nodes each has; on a graph it needs a number for `missing`. "ward", for all pairs only,
-        is the distance by which a merge adds to the sum of squares within clusters.
-    missing : {"ignore", "infinite"} or float, optional
-        How to treat two nodes without an edge. "ignore": their distance is unknown, and linkage uses only the edges
-        that exist. "infinite": they are infinitely far apart, and clusters merge only if every pair of their nodes has
-        an edge. A number: their weight, which must not be closer than that of any edge. Two clusters without any edge
-        between them never merge. The default is "ignore" for distances and 0 for similarities.
+        cluster, however many nodes each has. "ward", for all pairs only, is the distance by which a merge adds to the
+        sum of squares within clusters.
+    missing : {"far", "ignore", "infinite"} or float, optional
+        How to treat two nodes without an edge. "far", the default: they are farther apart than any two with one. Their
+        distance counts as twice the largest weight of the graph, or 1 if that is 0; for similarities they weigh 0.
+        "ignore": their distance is unknown, and linkage uses only the edges that exist. "infinite": they are infinitely
+        far apart, and clusters merge only if every pair of their nodes has an edge. A number: their weight, which must
+        not be closer than that of any edge. Two clusters without any edge between them never merge. Single linkage uses
+        only the edges that exist, whatever `missing` is.
     weights : {"distance", "similarity"}
         Whether small weights mean close ("distance") or large ones ("similarity").
     n_nodes : int, optional

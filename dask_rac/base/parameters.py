@@ -10,7 +10,7 @@ from typing import Any, Literal, NamedTuple, get_args
 
 Linkage = Literal["single", "complete", "average", "weighted", "ward"]
 Weights = Literal["distance", "similarity"]
-Missing = Literal["ignore", "infinite"] | float
+Missing = Literal["far", "ignore", "infinite"] | float
 Duplicates = Literal["error", "min", "max", "mean"]
 
 
@@ -25,7 +25,7 @@ class Parameter(NamedTuple):
 
 SETTINGS = {
     "linkage": Parameter("average", get_args(Linkage)),
-    "missing": Parameter(None, ("ignore", "infinite")),
+    "missing": Parameter(None, ("far", "ignore", "infinite")),
     "weights": Parameter("distance", get_args(Weights)),
     "max_height": Parameter(),
     "duplicates": Parameter("error", get_args(Duplicates)),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -14,6 +14,13 @@ from dask_rac.base.text import quoted
 
 PRECOMPUTED = PAIRS_METRIC.words[-1]
 """The metric of distances that are given, not computed from vectors."""
+
+FAR = 2.0
+"""How many times the largest weight of a graph an absent pair weighs by `missing="far"`.
+
+Any number well above 1 gives about the same clusters (`docs/linkage.md`), and products with 2 are exact. Stores keep
+only the word, so this must not change.
+"""
 
 EDGE_COLUMNS = ("source", "target", "weight")
 MERGE_COLUMNS = ("left", "right", "height", "size", "round")
@@ -29,8 +36,8 @@ REFUSED_LINKAGES = {
 
 WARD_ALONG_EDGES = (
     "ward linkage along the edges of a graph is not reducible: a merge can bring clusters closer, so merging all "
-    "reciprocal pairs at once is not HAC; for all pairs of vectors use cluster(vectors, 'ward') without a graph, and "
-    "for a graph 'average' with a number for missing="
+    "reciprocal pairs at once is not HAC; for all pairs of vectors pass metric='euclidean' and no graph, and "
+    "for a graph use 'average'"
 )
 
 
@@ -52,6 +59,24 @@ class Settings:
     """Whether the finisher takes over once rounds merge few clusters."""
     metric: str = ""
     """For all pairs, how vectors are compared, or that distances are given; empty for the edges of a graph."""
+    far: float | None = None
+    """What an absent pair weighs by `missing="far"`: None until the edges have been read, and in headers."""
+
+    @property
+    def absent(self) -> str | float:
+        """What an absent pair weighs, or the word that says how it is treated; "far" until the edges have been read."""
+        return self.missing if self.far is None else self.far
+
+    @property
+    def missing_text(self) -> str:
+        """`missing` as people read it, with what "far" was found to weigh."""
+        return str(self.missing) if self.far is None else f"{self.missing} ({self.far:.6g})"
+
+    def resolved(self, largest: float) -> Settings:
+        """The same once the largest weight is known, which is minus infinity without edges: then "far" is a number."""
+        if self.missing != "far" or self.far is not None:
+            return self
+        return replace(self, far=FAR * largest if largest > 0 else 1.0)
 
     @property
     def sign(self) -> float:
@@ -114,17 +139,19 @@ def _of_edges(linkage: str, missing: str | float | None, weights: str) -> Missin
     if linkage == "ward":
         raise InputError(f"linkage='ward': {WARD_ALONG_EDGES}")
     if missing is None:
-        missing = 0.0 if weights == "similarity" else "ignore"
+        missing = "ignore" if linkage == "single" and weights == "distance" else "far"
+    if isinstance(missing, str) and missing == "far" and weights == "similarity":
+        missing = 0.0
     if not isinstance(missing, str):
         return checked_finite("missing", missing, "for pairs that are infinitely far apart use missing='infinite'")
     check_word("missing", missing, SETTINGS["missing"].words, "or a number")
-    if linkage == "weighted":
+    if linkage == "weighted" and missing != "far":
         raise InputError(_unweighable(missing, weights))
     return missing  # type: ignore[return-value]
 
 
 def _unweighable(missing: str, weights: str) -> str:
-    """Say why weighted linkage needs a number for `missing`, and which."""
+    """Say why weighted linkage needs a weight for absent pairs, and which."""
     why = (
         "heights would depend on the order of earlier merges: where only B and D have no edge, W(A + B, C + D) is "
         "AC/4 + BC/4 + AD/2 or AC/4 + AD/4 + BC/2"
@@ -134,6 +161,6 @@ def _unweighable(missing: str, weights: str) -> str:
     )
     bound = "at least the largest weight" if weights == "distance" else "at most the smallest similarity, such as 0"
     return (
-        f"linkage='weighted' with missing={missing!r}: {why}; give missing= a number, {bound}, or for vectors leave "
-        "the graph out"
+        f"linkage='weighted' with missing={missing!r}: {why}; leave missing= out, or give it a number, {bound}; or "
+        "for vectors leave the graph out"
     )

@@ -30,7 +30,7 @@ class Commands(click.Group):
         """Run a command, and turn its error, if any, into a message and an exit code."""
         shell = ctx.ensure_object(Shell)
         try:
-            with _warnings_to(shell), _stopped_by_sigterm():
+            with _warnings_to(shell, ctx), _stopped_by_sigterm():
                 return super().invoke(ctx)
         except (click.ClickException, click.exceptions.Exit, click.Abort, BrokenPipeError):
             raise
@@ -47,9 +47,13 @@ class Commands(click.Group):
                 if not shell.logged:
                     click.echo(masked(traceback.format_exc()), err=True)
             else:
-                words = as_recipe if ctx.invoked_subcommand == "run" else as_command
-                shell.fail(words(f"error: {where}{error}"), error)
+                shell.fail(_reworded(f"error: {where}{error}", ctx), error)
             ctx.exit(code)
+
+
+def _reworded(text: str, ctx: click.Context) -> str:
+    """Return a message in the terms of the command line, or of a recipe that is run."""
+    return (as_recipe if ctx.invoked_subcommand == "run" else as_command)(text)
 
 
 def exit_code(error: Exception) -> int:
@@ -96,10 +100,10 @@ def _ignore_interrupts() -> None:
 
 
 @contextmanager
-def _warnings_to(shell: Shell) -> Iterator[None]:
+def _warnings_to(shell: Shell, ctx: click.Context) -> Iterator[None]:
     """Print warnings as all other messages are printed."""
     with warnings.catch_warnings():
-        warnings.showwarning = lambda message, *_, **__: shell.warn(str(message))
+        warnings.showwarning = lambda message, *_, **__: shell.warn(_reworded(str(message), ctx))
         yield
 
 

@@ -137,7 +137,7 @@ def _overview_facts(state: Overview) -> dict[str, str]:
     """Return an overview as text for people."""
     from dask_rac.base.text import size_text
 
-    settings, facts = state.header.settings, state.facts
+    settings, facts = state.settings, state.facts
     rows = {"run": f"{state.store}, {state.status}", settings.input_name: state.header.source or "not on disk"}
     given, things, where = ("pairs", "pairs", " of memory") if settings.metric else ("graph", "edges", "")
     if facts is None:
@@ -147,7 +147,7 @@ def _overview_facts(state: Overview) -> dict[str, str]:
         dropped = [f"{facts.loops:,} self loops dropped"] * (facts.loops > 0)
         dropped += [f"{facts.repeats:,} repeated rows"] * (facts.repeats > 0)
         rows |= {"input": ", ".join(dropped)} if dropped else {}
-    which = f"metric {settings.metric}" if settings.metric else f"missing {settings.missing}"
+    which = f"metric {settings.metric}" if settings.metric else f"missing {settings.missing_text}"
     rows["linkage"] = f"{settings.linkage} of {settings.weights}, {which}"
     if math.isfinite(settings.max_height):
         rows["max height"] = f"{settings.max_height:g}"

@@ -39,6 +39,7 @@ FRAGMENTS = (
     (re.compile(r"trust_source=True"), "--trust-source", None),
     (re.compile(r"(?:\w+\.)?to_scipy\(join=True\)"), "--join", "join: true"),
     (re.compile(r"`?(?<![\w.])(?:\w+\.)?cut\(\)`?"), "`dask-rac cut`", None),
+    (re.compile(r"suggest_cuts\(min_size=\.\.\.\) finds"), "`dask-rac report` shows", "`dask-rac report` shows"),
     (re.compile(r"(?:\w+\.)?verify\((?:edges|vectors)\)"), "--edges", None),
     (re.compile(r"cluster\(vectors, 'ward'\) without a graph"), "--metric euclidean", "metric: euclidean"),
     (re.compile(r"graph=dict\(eps[^)]*\) or eps_graph"), "`dask-rac graph eps`", "one of `kind: eps`"),

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dask_rac.base.errors import InputError, Where, refuse_nulls, refuse_rows
-from dask_rac.base.settings import Settings
+from dask_rac.base.settings import FAR, Settings
 from dask_rac.kernels.arrays import Ids
 from dask_rac.kernels.rows import ingest
 
@@ -93,8 +93,8 @@ def duplicates_policy(settings: Settings) -> int:
 
 
 def check_missing(settings: Settings, nodes: int, least: float, largest: float) -> None:
-    """Raise if the weight for missing pairs is nearer than that of some edge."""
-    missing = settings.missing
+    """Raise if the weight for missing pairs is nearer than that of some edge, or too large to be added up."""
+    missing = settings.absent
     if isinstance(missing, str) or settings.linkage == "single" or not np.isfinite(largest):
         return
     nearer, edge, bound, other = (
@@ -103,9 +103,14 @@ def check_missing(settings: Settings, nodes: int, least: float, largest: float) 
         else (missing > least, "smallest similarity", least, "less")
     )
     if not np.isfinite(float(nodes) ** 2 * missing):
+        if settings.far is not None:
+            raise InputError(
+                f"missing='far' is {FAR:g} times the largest weight here, {missing:g}, and adds up to infinity over "
+                "all pairs: scale the weights down"
+            )
         raise InputError(f"missing={missing} adds up to infinity over all pairs: scale weights and missing down")
     if nearer:
-        words = "" if settings.linkage == "weighted" else ", 'ignore' or 'infinite'"
+        words = ", or 'far'" if settings.linkage == "weighted" else ", 'far', 'ignore' or 'infinite'"
         raise InputError(
             f"missing={missing} is nearer than the {edge}, {bound}: pairs without an edge would merge before known "
             f"ones, and they are never examined; use {bound} or {other}{words}"

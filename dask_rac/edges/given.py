@@ -9,8 +9,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from dask_rac.base.checks import check_kind
 from dask_rac.base.errors import InputError, Where, plain_row, refuse_nulls
+from dask_rac.base.parameters import SETTINGS
 from dask_rac.base.settings import EDGE_COLUMNS
 from dask_rac.edges.source import Columns, is_table, table_edges
 
@@ -20,9 +20,19 @@ def known_nodes(edges: Any, weights: str) -> int | None:
     known = getattr(edges, "attrs", None)
     if not isinstance(known, dict):
         return None
-    check_kind(known.get("weights"), weights)
+    _check_attrs(known.get("weights"), weights)
     nodes = known.get("n_nodes")
     return nodes if isinstance(nodes, int) and nodes >= 0 else None
+
+
+def _check_attrs(stated: Any, weights: str) -> None:
+    """Raise if a DataFrame states another kind of weights; it does so even if they have been changed since."""
+    if isinstance(stated, str) and stated in SETTINGS["weights"].words and stated != weights:
+        plural = "similarities" if weights == "similarity" else "distances"
+        raise InputError(
+            f"weights={weights!r}, but edges.attrs['weights'] is {stated!r}, as the graph was made: if you have turned "
+            f"the weights into {plural} since, set edges.attrs['weights'] = {weights!r}; if not, set weights={stated!r}"
+        )
 
 
 def read_columns(edges: Any) -> tuple[Columns, Where]:

@@ -17,6 +17,7 @@ line in `engines/__init__.py`. `tests/engines` runs its laws over every engine t
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
@@ -89,6 +90,8 @@ class MergeList:
     """One for each round."""
     loops: int = 0
     """Self loops that were dropped."""
+    largest: float = -math.inf
+    """The largest weight of an edge; minus infinity if there is none."""
     stalled: int = 0
     """Edges that were left when rounds hardly made progress and the finisher had no room; 0 at the end."""
 
@@ -201,8 +204,8 @@ class Work:
 
     @property
     def settings(self) -> Settings:
-        """What the run computes."""
-        return self.header.settings
+        """What the run computes; once the edges have been read, with what absent pairs weigh."""
+        return self.header.settings if self.facts is None else self.header.settings.resolved(self.facts.largest)
 
     def compute(self, graph: TaskGraph, watch: Callable[[str, Any], None] | None = None) -> Results:
         """What the tasks of a graph return; `watch` gets the layer and the result of each task at once."""

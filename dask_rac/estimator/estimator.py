@@ -66,7 +66,7 @@ class RAC(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         How the distance between two clusters follows from their samples: "ward" is the distance by which a merge adds
         to the sum of squares within clusters, for all pairs only; "complete" uses the largest distance between samples,
         "average" the mean, "single" the smallest, "weighted" the mean of the distances of the two parts of a cluster,
-        however many samples each has; along a graph it needs a number for `missing`.
+        however many samples each has.
     distance_threshold : float, optional
         The distance at or above which clusters are not merged. If given, `n_clusters` must be None.
     compute_distances : bool
@@ -75,8 +75,9 @@ class RAC(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         Connect each sample to this many nearest neighbours, not counting itself.
     eps : float, optional
         Connect all samples whose distance is at most `eps`.
-    missing : {"ignore", "infinite"} or float
-        How to treat two samples without an edge, as for `dask_rac.cluster`. For all pairs leave it at "ignore".
+    missing : {"far", "ignore", "infinite"} or float
+        How to treat two samples without an edge, as for `dask_rac.cluster`: with "far", as twice as far apart as the
+        farthest neighbours. For all pairs it has no meaning: leave it out.
     progress : callable or bool, optional
         As for `dask_rac.cluster`, but by default nothing is shown.
 
@@ -113,8 +114,8 @@ class RAC(ClusterMixin, BaseEstimator):  # type: ignore[misc]
     >>> X = np.array([[1, 2], [1, 4], [1, 0], [4, 2], [4, 4], [4, 0]])
     >>> RAC().fit_predict(X)
     array([0, 0, 0, 1, 1, 1])
-    >>> RAC(n_clusters=None, distance_threshold=2.5, linkage="average", n_neighbors=2).fit(X).n_clusters_
-    2
+    >>> RAC(linkage="average", n_neighbors=2).fit_predict(X)
+    array([0, 0, 0, 1, 1, 1])
     """
 
     def __init__(  # noqa: PLR0913 - scikit-learn's parameters and a few more
@@ -130,7 +131,7 @@ class RAC(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         compute_distances: bool = False,
         n_neighbors: int | None = None,
         eps: float | None = None,
-        missing: str | float = "ignore",
+        missing: str | float = "far",
         progress: Listener | bool | None = False,
     ) -> None:
         self.n_clusters = n_clusters
@@ -178,7 +179,8 @@ class RAC(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         Warns
         -----
         UserWarning
-            If `n_clusters` is given and the graph is not connected.
+            If `n_clusters` is given and the graph is not connected, or if one of several clusters holds more than 90%
+            of the samples.
         """
         self._check_graph()
         X = self._checked(X)
@@ -223,9 +225,9 @@ class RAC(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         """Raise unless the parameters are valid, alone and in combination."""
         if self.linkage == "ward":
             self._check_ward(graph)
-        default = isinstance(self.missing, str) and self.missing == "ignore"
         metric = pairs_metric(self.metric) if graph is None else ""
-        checked_settings(self.linkage, None if default else self.missing, "distance", metric=metric)
+        harmless = bool(metric) and isinstance(self.missing, str) and self.missing in ("far", "ignore")
+        checked_settings(self.linkage, None if harmless else self.missing, "distance", metric=metric)
         if (self.n_clusters is None) == (self.distance_threshold is None):
             raise InputError("give exactly one of n_clusters and distance_threshold, and None for the other")
         if self.n_clusters is not None:
@@ -244,8 +246,8 @@ class RAC(ClusterMixin, BaseEstimator):  # type: ignore[misc]
             remedy = f"leave out {name}" if self._graphs() else "give the samples"
             raise InputError(
                 f"linkage='ward', the default, is not reducible along a graph, and {name} is given: a merge can bring "
-                "clusters closer, so merging all reciprocal pairs at once is not HAC; set linkage='average', with a "
-                f"number for missing=, or {remedy}, for all pairs"
+                "clusters closer, so merging all reciprocal pairs at once is not HAC; set linkage='average', or "
+                f"{remedy}, for all pairs"
             )
         if self._holds_distances:
             raise InputError(
@@ -353,7 +355,7 @@ class RAC(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         """Explain why there are at least as many clusters as trees, and what to do."""
         why, remedy = f"the graph has {components} connected components, which never merge", self._remedy()
         if trees > components:
-            why, remedy = f"missing='infinite' leaves {trees} trees", f"{remedy} or missing='ignore'"
+            why, remedy = f"missing='infinite' leaves {trees} trees", f"{remedy} or missing='far'"
         return f"{why}; use {remedy}, or n_clusters={trees} or more, or distance_threshold= with n_clusters=None"
 
     def _remedy(self) -> str:

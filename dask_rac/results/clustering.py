@@ -34,6 +34,7 @@ from dask_rac.show.cards import card, round_bars
 from dask_rac.tasks.machine import new_team
 from dask_rac.tasks.team import Team
 from dask_rac.tree.dendrogram import Dendrogram
+from dask_rac.tree.giant import warn_of_giants
 
 
 @public
@@ -68,7 +69,7 @@ class Clustering(Views):
         self._loops = found.loops
         self._merge_rounds = found.round
         self._records = found.records
-        self._settings = settings
+        self._settings = settings.resolved(found.largest)
         self._tree = Dendrogram(found.nodes, found.merges, settings.sign)
 
     @property
@@ -135,6 +136,11 @@ class Clustering(Views):
         numpy.ndarray or str
             The cluster of each node, int64, numbered 0, 1, 2, ... in the order of their smallest nodes. For a list,
             one row per cut. With `store=`, the path of the labels.
+
+        Warns
+        -----
+        UserWarning
+            If one of several clusters holds more than 90% of the nodes. The message names settings that may help.
         """
         if (height is None) == (n_clusters is None):
             raise InputError("cut() takes either height= or n_clusters=")
@@ -148,10 +154,11 @@ class Clustering(Views):
             else _numbers("height", height, "iuf", "number").astype(np.float64)
         )
         values = np.atleast_1d(wanted)
+        cuts = warn_of_giants(self._label(kind, values), self._settings)
         if store is not None:
-            return write_labels(store, self._label(kind, values), kind, wanted.tolist(), self.n_nodes)
+            return write_labels(store, cuts, kind, wanted.tolist(), self.n_nodes)
         labels = np.empty((len(values), self.n_nodes), np.int64)
-        for row, cut_labels in zip(labels, self._label(kind, values), strict=True):
+        for row, cut_labels in zip(labels, cuts, strict=True):
             row[:] = cut_labels
         return labels if wanted.ndim else labels[0]
 
@@ -309,7 +316,7 @@ class Clustering(Views):
             "linkage": settings.linkage,
             "weights": settings.weights,
         }
-        facts |= {"metric": settings.metric} if settings.metric else {"missing": str(settings.missing)}
+        facts |= {"metric": settings.metric} if settings.metric else {"missing": settings.missing_text}
         if np.isfinite(settings.max_height):
             facts["max_height"] = str(settings.max_height)
         if (heights := self._height_range()) is not None:

@@ -64,7 +64,7 @@ class StoredClustering(Clustering):
         self.finished = run.finished
         self.peak_disk = run.chain[-1].peak_disk
         self._records = [record for manifest in run.chain for record in manifest.records]
-        self._settings = run.header.settings
+        self._settings = run.settings
 
     @property
     def n_trees(self) -> int:

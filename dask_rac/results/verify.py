@@ -63,14 +63,14 @@ class Verification:
 
     def run(self, edges: Any) -> AuditReport:
         """Audit the merges against the edges, by default those of the run; each is read once."""
-        if self.journal.header.settings.metric:
+        if self.journal.settings.metric:
             return self._run_pairs(edges)
         if edges is None or isinstance(edges, str | PathLike):
             repeats = self._facts.repeats > 0 or edges is not None
             return checked_report(self._audit_source(self._source(edges), repeats))
         audit = self._audit()
         with new_team() as team:
-            audit_graph(audit, load_graph(edges, self._facts.nodes, self.journal.header.settings, team, memory_limit()))
+            audit_graph(audit, load_graph(edges, self._facts.nodes, self.journal.settings, team, memory_limit()))
         return checked_report(audit)
 
     def _run_pairs(self, given: Any) -> AuditReport:
@@ -92,7 +92,7 @@ class Verification:
 
     def _audit(self) -> Audit:
         """An audit that has seen no edge yet."""
-        return Audit(self._facts.nodes, self.journal.merges(), self.journal.header.settings)
+        return Audit(self._facts.nodes, self.journal.merges(), self.journal.settings)
 
     def _source(self, edges: str | PathLike[str] | None) -> EdgeSource:
         """The edges on disk; those of the run must be unchanged."""
@@ -133,7 +133,7 @@ class Verification:
     def _left_for_edges(self) -> Budget:
         """What an audit leaves of the memory; raises if it does not fit, there or here, where the report is made."""
         nodes, budget = self._facts.nodes, self.scheduler.budget(None)
-        costs = self.costs or AuditCosts.of(self.journal.header.settings)
+        costs = self.costs or AuditCosts.of(self.journal.settings)
         here, there = (audit_bytes(self.journal.tables, nodes, report, costs) for report in (True, False))
         if here >= memory_limit():
             raise ResourceError(
@@ -193,7 +193,7 @@ class Verification:
 
     def _tally_bytes(self) -> int:
         """Bytes of a tally."""
-        return 8 * tally_width(self.journal.header.settings) * (self.journal.merged + 1)
+        return 8 * tally_width(self.journal.settings) * (self.journal.merged + 1)
 
     @contextmanager
     def _explained(self) -> Iterator[None]:

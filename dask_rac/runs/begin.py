@@ -121,7 +121,7 @@ def _open_input(edges: Any, n_nodes: int | None, settings: Settings) -> Graph | 
         return edges
     with new_team() as team:
         graph = load_graph(edges, n_nodes, settings, team, memory_limit())
-    check_missing(settings, len(graph.rows.start), graph.least, graph.largest)
+    check_missing(settings.resolved(graph.largest), len(graph.rows.start), graph.least, graph.largest)
     return graph
 
 

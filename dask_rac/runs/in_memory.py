@@ -142,12 +142,12 @@ def _merge_pairs(given: Any, task: Task, team: Team, memory: int, report: Listen
 
 def _merge_edges(edges: Any, task: Task, team: Team, memory: int, report: Listener) -> MergeList:
     """Cluster edges."""
-    settings = task.settings
     with compiling(partial(report, Event("compile"))):
         compile_kernels("int32")
     report(Event("load"))
-    loaded = load_graph(edges, task.n_nodes, settings, team, memory)
+    loaded = load_graph(edges, task.n_nodes, task.settings, team, memory)
     nodes, ids = len(loaded.rows.start), loaded.rows.neighbour.dtype.name
+    settings = task.settings.resolved(loaded.largest)
     check_missing(settings, nodes, loaded.least, loaded.largest)
     if ids != "int32":
         with compiling(partial(report, Event("compile", nodes))):

@@ -47,6 +47,7 @@ class Header:
         for name in ("engine", "memory"):
             if not fields[name]:
                 del fields[name]
+        del fields["settings"]["far"]  # it follows from the edges, and is not known yet
         if not self.settings.metric:
             del fields["settings"]["metric"]
         return fields
@@ -94,6 +95,7 @@ def _decode(fields: dict[str, Any]) -> Header:
     settings = decoded(Settings, fields["settings"])
     # What is not given is written as an infinite height, which users cannot give for similarities.
     given = vars(settings) | {"max_height": None if math.isinf(settings.max_height) else settings.max_height}
+    del given["far"]
     if settings.metric:
         given["missing"] = None  # no pair is missing, and none can be given
     if checked_settings(**given) != settings:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from dask_rac.base.errors import DamagedStoreError
 from dask_rac.base.ids import cluster_id_dtype
-from dask_rac.base.settings import MERGE_COLUMNS
+from dask_rac.base.settings import MERGE_COLUMNS, Settings
 from dask_rac.files.folder import Folder
 from dask_rac.files.tables import TableRecord, read_merges
 from dask_rac.kernels.arrays import Merges, empty_merges
@@ -31,6 +31,11 @@ class Journal:
     def facts(self) -> Facts:
         """What reading the edges has shown."""
         return self.chain[0].facts
+
+    @property
+    def settings(self) -> Settings:
+        """What the run computes, with what absent pairs weigh."""
+        return self.header.settings.resolved(self.facts.largest)
 
     @property
     def finished(self) -> bool:

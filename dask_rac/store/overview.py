@@ -10,6 +10,7 @@ from typing import Any, Literal
 from dask_rac.base.events import RoundRecord
 from dask_rac.base.names import RECORD, STATISTICS, statistics_name
 from dask_rac.base.records import decoded, parse_json
+from dask_rac.base.settings import Settings
 from dask_rac.files.folder import Folder
 from dask_rac.store.committed import read_committed
 from dask_rac.store.header import Header, read_header
@@ -45,11 +46,18 @@ class Overview:
     seconds: float
     """The duration of the work so far."""
 
+    @property
+    def settings(self) -> Settings:
+        """What the run computes; once the edges have been read, with what absent pairs weigh."""
+        return self.header.settings if self.facts is None else self.header.settings.resolved(self.facts.largest)
+
     def to_json(self) -> dict[str, Any]:
         """Return all of it for other programs."""
         known = asdict(self)
         header = known.pop("header")
-        parameters = header["settings"]
+        parameters = asdict(self.settings)
+        if parameters["far"] is None:
+            del parameters["far"]
         del parameters["missing" if parameters["metric"] else "metric"]
         fields = {**known, "parameters": parameters, self.header.settings.input_name: header["source"]}
         return {**fields, "versions": header["versions"], "format": header["format"]}

@@ -149,7 +149,7 @@ class Drawing(SphinxDirective):
         import dask_rac  # noqa: PLC0415 - only pages with drawings need the kernels
 
         weights = self.options.get("weights", "distance")
-        value = missing if missing in ("ignore", "infinite") else float(missing)
+        value = missing if missing.isalpha() else float(missing)
         found = dask_rac.cluster(graph.columns(), linkage, value, weights, len(graph.places), progress=False).merges
         rows = found.sort_values(["height", "size"], ascending=[weights == "distance", True])
         merges = list(zip(rows["left"].tolist(), rows["right"].tolist(), rows["height"].tolist(), strict=True))

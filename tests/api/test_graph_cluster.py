@@ -90,13 +90,26 @@ def test_inner_products_are_not_taken_for_distances(tmp_path: Path) -> None:
     stored = dask_rac.knn_graph(VECTORS, 5, "inner_product", store=tmp_path / "edges")
     for edges in (inner, stored, tmp_path / "edges"):
         for store in (None, tmp_path / "run"):
-            with pytest.raises(dask_rac.InputError, match="these edges have similarities: set weights='similarity'"):
+            with pytest.raises(dask_rac.InputError, match=r"weights='distance', but .* set weights='similarity'$"):
                 dask_rac.cluster(edges, store=store)
-            with pytest.raises(dask_rac.InputError, match="these edges have similarities"):
+            with pytest.raises(dask_rac.InputError, match="weights='distance', but"):
                 dask_rac.cluster(edges, n_nodes=300, store=store)
         assert dask_rac.cluster(edges, weights="similarity").n_nodes == 300
-    with pytest.raises(dask_rac.InputError, match="these edges have distances"):
-        dask_rac.cluster(dask_rac.knn_graph(VECTORS, 5), weights="similarity")
+
+
+def test_a_frame_whose_weights_were_turned_into_the_others_is_not_told_to_invert_them() -> None:
+    near = dask_rac.knn_graph(VECTORS, 5)
+    alike = near.assign(weight=near["weight"].max() - near["weight"])
+    message = (
+        r"edges.attrs\['weights'\] is 'distance', as the graph was made: if you have turned the weights into "
+        r"similarities since, set edges.attrs\['weights'\] = 'similarity'; if not, set weights='distance'$"
+    )
+    with pytest.raises(dask_rac.InputError, match=message):
+        dask_rac.cluster(alike, weights="similarity")
+    alike.attrs["weights"] = "similarity"
+    assert dask_rac.cluster(alike, weights="similarity").n_nodes == 300
+    near.attrs["weights"] = "kg"  # the user's own
+    assert dask_rac.cluster(near).n_nodes == 300
 
 
 @pytest.mark.filterwarnings("ignore:the graph has")

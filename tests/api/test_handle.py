@@ -204,7 +204,7 @@ BAD: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
     "no store": ({"memory": "1GB"}, dask_rac.InputError, "memory= is only for runs through the disk"),
     "taken": ({"store": "taken"}, dask_rac.StoreError, "is not empty and does not hold a run"),
     "graph": ({"graph": {"k": 0}}, dask_rac.InputError, "k=0 is out of range"),
-    "kind": ({"edges": "similarities"}, dask_rac.InputError, "these edges have similarities"),
+    "kind": ({"edges": "similarities"}, dask_rac.InputError, "edges.attrs.* is 'similarity'"),
 }
 
 

@@ -1,8 +1,9 @@
 """What Python's syntax makes us write again, signatures above all, agrees with the tables in base/parameters.py."""
 
 import inspect
+import math
 from collections.abc import Callable, Mapping
-from dataclasses import fields, replace
+from dataclasses import fields
 from typing import Any, get_overloads
 
 import click
@@ -51,7 +52,7 @@ def check_options(command: click.Command, parameters: Mapping[str, Parameter]) -
 
 def test_settings_of_a_clustering() -> None:
     names = list(SETTINGS)
-    assert [field.name for field in fields(Settings)] == [*names, "metric"]
+    assert [field.name for field in fields(Settings)] == [*names, "metric", "far"]
     assert list(inspect.signature(checked_settings).parameters) == [*names, "metric"]
     assert list(defaults_of(dask_rac.cluster, SETTINGS).items()) == list(defaults(SETTINGS).items())
     assert defaults_of(dask_rac.plan, SETTINGS) == {name: SETTINGS[name].default for name in IN_PLANS}
@@ -68,16 +69,32 @@ def test_overloads_of_cluster_have_its_parameters() -> None:
 
 @pytest.mark.parametrize("name", [name for name, parameter in SETTINGS.items() if parameter.words])
 def test_words_of_a_setting_are_those_that_are_accepted(name: str) -> None:
-    given = vars(replace(CLUSTERING, weights="similarity"))
+    given = {key: value for key, value in vars(CLUSTERING).items() if key != "far"}
     for word in set(SETTINGS[name].words) - NEED_MORE:
         assert vars(checked_settings(**{**given, name: word}))[name] == word
     with pytest.raises(dask_rac.InputError, match=f"{name}='neither' is unknown"):
         checked_settings(**{**given, name: "neither"})
 
 
-def test_weighted_linkage_takes_a_number_which_similarities_have_by_default() -> None:
-    assert checked_settings("weighted", 3, "distance").missing == 3.0
-    assert checked_settings("weighted", None, "similarity").missing == 0.0
+@pytest.mark.parametrize("linkage", ["average", "complete", "weighted", "single"])
+def test_what_is_absent_is_far_by_default(linkage: str) -> None:
+    for weights, missing in (("distance", "ignore" if linkage == "single" else "far"), ("similarity", 0.0)):
+        assert checked_settings(linkage, None, weights).missing == missing
+    assert checked_settings(linkage, "far", "distance").missing == "far"
+    assert checked_settings(linkage, "far", "similarity").missing == 0.0
+    assert checked_settings(linkage, 3, "distance").missing == 3.0
+
+
+def test_far_is_known_once_the_largest_weight_is() -> None:
+    far = checked_settings("average", None, "distance")
+    assert (far.absent, far.missing_text) == ("far", "far")
+    known = far.resolved(1.98)
+    assert (known.missing, known.absent, known.missing_text) == ("far", 3.96, "far (3.96)")
+    assert known.resolved(7.0) == known
+    assert [far.resolved(largest).absent for largest in (0.0, -math.inf, 5e-324)] == [1.0, 1.0, 1e-323]
+    for missing in ("ignore", "infinite", 3.0):
+        given = checked_settings("average", missing, "distance")
+        assert given.resolved(1.0) == given
 
 
 @pytest.mark.parametrize("linkage", SETTINGS["linkage"].words)

@@ -214,7 +214,7 @@ def test_self_loops_are_dropped_and_counted(form: str, folder: Path) -> None:
     with pytest.warns(UserWarning, match="dropped 2 self loops: a node has no distance to itself") as caught:
         found = dask_rac.cluster(edges, store=folder / "run", shards=2)
     assert caught[0].filename == __file__
-    assert found.merges.compute()["height"].tolist() == [1.0, 2.0]
+    assert found.merges.compute()["height"].tolist() == [1.0, 3.0]  # an absent pair is as far as the longer edge twice
 
 
 def test_self_loops_do_not_bound_what_is_missing(folder: Path) -> None:

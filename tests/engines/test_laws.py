@@ -190,7 +190,7 @@ def changed(found: Clustering, problem: Problem) -> Clustering | None:
         return None
     merges = Merges(*(frame[name].to_numpy().copy() for name in Merges._fields))
     merges.height[len(problem.rows.edges) % len(frame)] += sign_of(problem) * 0.25
-    return Clustering(MergeList(found.n_nodes, merges, frame["round"].to_numpy(), []), settings_of(problem))
+    return Clustering(MergeList(found.n_nodes, merges, frame["round"].to_numpy(), []), found._settings)
 
 
 def test_an_audit_accepts_it_and_rejects_a_changed_height(linkage: str, way: Runner) -> None:

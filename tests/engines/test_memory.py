@@ -85,7 +85,7 @@ def test_a_row_that_no_task_can_hold_is_refused_before_anything_is_written(folde
 def test_any_number_of_rounds_is_done_without_the_finisher(folder: Path) -> None:
     u = np.arange(20)
     chain = u, u + 1, 1.0 + u
-    found = dask_rac.cluster(chain, store=folder / "run", finisher=False, memory=80 * 21)
+    found = dask_rac.cluster(chain, missing="ignore", store=folder / "run", finisher=False, memory=80 * 21)
     assert len(found.rounds) == 20
     assert not found.rounds["deferred"].any()
 

@@ -44,6 +44,8 @@ from tests.support.strategies import LINKAGES
 
 DOCS = ROOT / "docs"
 
+pytestmark = pytest.mark.filterwarnings("ignore:one cluster holds")  # most samples here are noise, without clusters
+
 
 # What scikit-learn requires of every estimator
 
@@ -67,7 +69,7 @@ def beyond_check(wanted: RAC) -> dict[str, str]:
     return {}
 
 
-@pytest.mark.filterwarnings("ignore:the graph has")
+@pytest.mark.filterwarnings("ignore:the graph has", "ignore:the sparse matrix holds all but")
 @parametrize_with_checks(  # type: ignore[untyped-decorator]
     [
         RAC(),
@@ -226,7 +228,7 @@ def connected(n: int, seed: int) -> sp.csr_array:
 @examples(50)
 def test_the_tree_along_a_connected_graph_is_scikit_learns(n: int, seed: int, linkage: str) -> None:
     points, graph = samples(n, 3, seed), connected(n, seed)
-    ours = RAC(2, linkage=linkage, connectivity=graph).fit(points)
+    ours = RAC(2, linkage=linkage, connectivity=graph, missing="ignore").fit(points)
     theirs = scikit(linkage, n_clusters=2, connectivity=graph).fit(points)
     np.testing.assert_allclose(ours.distances_, theirs.distances_)
     assert same_partition(ours.labels_, theirs.labels_)
@@ -302,7 +304,7 @@ def test_all_within_eps_and_complete_linkage_are_scikit_learns_clusters_below_ep
 
 def test_missing_goes_to_the_clustering() -> None:
     points = samples(60)
-    for missing in ("ignore", 9.0):
+    for missing in ("far", "ignore", 9.0):
         fitted = RAC(2, linkage="average", n_neighbors=15, missing=missing).fit(points)
         expected = dask_rac.cluster(points, missing=missing, graph={"k": 15})
         assert np.array_equal(fitted.distances_, expected.to_scipy()[:, 2])
@@ -344,7 +346,7 @@ def test_a_sparse_matrix_of_distances_is_the_graph() -> None:
 def test_a_stored_zero_is_a_distance() -> None:
     graph = sp.csr_array((np.array([0.0, 1.0]), ([0, 1], [1, 2])), shape=(3, 3))
     fitted = RAC(1, linkage="average", metric="precomputed").fit(graph)
-    assert fitted.distances_.tolist() == [0.0, 1.0]
+    assert fitted.distances_.tolist() == [0.0, 1.5]
     assert fitted.children_.tolist() == [[0, 1], [2, 3]]
 
 
@@ -412,7 +414,7 @@ def test_a_graph_in_two_pieces_gives_two_trees() -> None:
     assert fitted.labels_.tolist() == [0, 0, 1, 1, 2]
     assert fitted.n_leaves_ == 5
     assert fitted.children_.tolist() == [[0, 1], [2, 3], [4, 6]]
-    assert fitted.distances_.tolist() == [1.0, 1.0, 1.5]
+    assert fitted.distances_.tolist() == [1.0, 1.0, 2.25]
 
 
 @pytest.mark.parametrize(
@@ -443,7 +445,7 @@ def test_trees_that_missing_leaves_are_no_components() -> None:
     more: dict[str, Any] = {"linkage": "average", "n_neighbors": 1, "missing": "infinite"}
     fitted = RAC(2, **more).fit(line)
     assert (fitted.n_connected_components_, fitted.clustering_.n_trees) == (1, 2)
-    with pytest.raises(dask_rac.InputError, match="leaves 2 trees; use a larger n_neighbors or missing='ignore'"):
+    with pytest.raises(dask_rac.InputError, match="leaves 2 trees; use a larger n_neighbors or missing='far'"):
         RAC(1, **more).fit(line)
 
 
@@ -469,7 +471,7 @@ def test_what_memory_keeps_is_smaller_than_the_samples(tmp_path: Path, metric: A
     fitted = RAC(2, linkage="average", metric=metric, memory=str(tmp_path)).fit(points)
     kept = sum(path.stat().st_size for path in tmp_path.rglob("*") if path.is_file())
     assert kept < 0.05 * points.nbytes
-    assert len(pickle.dumps(fitted)) < 0.05 * points.nbytes
+    assert len(pickle.dumps(fitted)) < 1.05 * points.nbytes  # predict() needs the samples
 
 
 def test_what_is_kept_can_be_verified_with_the_samples() -> None:
@@ -495,7 +497,7 @@ def test_progress_is_reported_on_request() -> None:
     [
         (
             {"n_neighbors": 3},
-            "linkage='ward', the default, .* n_neighbors is given: .*set linkage='average', with a num",
+            "linkage='ward', the default, .* n_neighbors is given: .*set linkage='average', or leave out",
         ),
         ({"eps": 3.0}, "not reducible along a graph, and eps is given: .*or leave out eps, for all pairs"),
         ({"connectivity": np.ones((20, 20))}, "not reducible along a graph, and connectivity is given"),
@@ -525,7 +527,7 @@ def test_progress_is_reported_on_request() -> None:
         ({"missing": 10.0}, "missing=10.0 says .*among all pairs none is missing: leave it out"),
         ({"missing": "infinite", "linkage": "average"}, "missing='infinite' says .*none is missing: leave it out"),
         ({"missing": "zero", "linkage": "average", "n_neighbors": 9}, "missing='zero' is unknown"),
-        ({"linkage": "weighted", "n_neighbors": 9}, "missing='ignore': .*give missing= a number"),
+        ({"missing": "ignore", "linkage": "weighted", "n_neighbors": 9}, "missing='ignore': .*leave missing= out"),
         ({"missing": 0.1, "linkage": "average", "n_neighbors": 9}, "missing=0.1 is nearer than the largest weight"),
         ({"metric": "precomputed"}, r"distances have shape \(20, 3\): .*each of the 20 samples"),
         ({"metric": "precomputed", "n_neighbors": 3}, "n_neighbors is for samples, .*as a sparse matrix"),

@@ -130,7 +130,7 @@ SQUARE = [0, 2, 0, 1], [1, 3, 2, 3]  # a-b, c-d, a-c, b-d
 
 def test_the_table_of_missing() -> None:
     rows = {row[0].split("`")[0].strip('"'): row[1:3] for row in table("linkage", "`missing`")}
-    assert list(rows) == ["ignore", "infinite", "10.0", "0.0"]
+    assert list(rows) == ["far", "ignore", "infinite", "10.0", "0.0"]
     for name, cells in rows.items():
         missing = name if name.isalpha() else float(name)
         similar = missing == 0.0

@@ -135,10 +135,10 @@ def test_vectors_is_honest_about_scikit_learn(tmp_path: Path) -> None:
     assert linkages["average"]["RAC"] == linkages["average"]["scikit-learn"] < ward
     assert abs(linkages["complete"]["RAC"] - linkages["complete"]["scikit-learn"]) < 0.02
     assert max(neighbours["ignore"]) < 0.01
-    assert all(abs(index - ward) < 0.04 for index in neighbours["80.0"][:-1])
-    assert linkages["average"]["RAC"] < neighbours["80.0"][-1] < ward
+    assert all(abs(index - ward) < 0.04 for index in neighbours["far"][:-1])
+    assert linkages["average"]["RAC"] < neighbours["far"][-1] < ward
     assert max(on_graph["complete"].values()) < 0.1
-    assert on_graph["single"]["missing=ignore"] == on_graph["single"]["missing=80.0"]
+    assert on_graph["single"]["missing=ignore"] == on_graph["single"]["missing=far"]
     assert cuts[0] == 11
     assert same
     assert wines["average"] < 0.1

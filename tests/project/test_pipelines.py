@@ -97,6 +97,18 @@ def test_bench_graph() -> None:
 
 
 @pytest.mark.soak
+def test_bench_missing() -> None:
+    printed = benchmark("bench_missing.py", "--data", "iris", "--neighbours", "10", "--subsamples", "2").splitlines()
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in printed if line.startswith("| iris")]
+    assert [row[:2] for row in rows] == [["iris", "10"]] * 2
+    assert [line.split("|")[4].strip() for line in printed if "neighbours" in line] == [
+        'average, "ignore"',
+        'complete, "ignore"',
+    ]
+    ignored, _, _, far, _ = (float(cell.split()[0]) for cell in rows[0][3:])
+    assert ignored < far
+
+
 def test_bench_memory() -> None:
     printed = benchmark("bench_memory.py", "--nodes", "2000", "--repeats", "1", "--quick")
     for line in ("scipy connected_components", "dask_rac similarity average", "dask_rac single"):

@@ -59,7 +59,7 @@ from tests.support.strategies import (
     untied_graphs,
 )
 
-MEANS = [*(("average", kind) for kind in MISSING), ("weighted", "number")]
+MEANS = [*(("average", kind) for kind in MISSING), ("weighted", "far"), ("weighted", "number")]
 
 
 def settings_of(
@@ -68,7 +68,14 @@ def settings_of(
     weights: str = "distance",
     max_height: float | None = None,
 ) -> Settings:
+    missing = "ignore" if missing is None and weights == "distance" else missing
     return checked_settings(linkage, missing, weights, max_height, "error", True)
+
+
+def settings_on(graph: Graph, how: tuple[str, str], weights: str, max_height: float | None = None) -> Settings:
+    """Return settings for a graph, with what absent pairs weigh in it."""
+    settings = settings_of(how[0], missing_value(how[1], graph, weights), weights, max_height)
+    return settings.resolved(max((weight for _, _, weight in graph.edges), default=-np.inf))
 
 
 def cluster(n_nodes: int, edges: Edges, settings: Settings) -> Merges:
@@ -133,7 +140,7 @@ def tampered(merges: Merges, column: str, place: int, value: float) -> Merges:
 def test_passes_what_cluster_makes(
     graph: Graph, how: tuple[str, str], weights: str, max_height: float | None, data: st.DataObject
 ) -> None:
-    settings = settings_of(how[0], missing_value(how[1], graph, weights), weights, max_height)
+    settings = settings_on(graph, how, weights, max_height)
     edges = columns(graph)
     merges = cluster(graph.n_nodes, edges, settings)
     order = np.array(data.draw(st.permutations(range(len(graph.edges)))), int)
@@ -219,7 +226,7 @@ def test_all_pairs_of_points_as_scipy_merges_them(linkage: Any) -> None:
 def test_a_height_or_size_changed_is_wrong(
     graph: Graph, how: tuple[str, str], weights: str, data: st.DataObject
 ) -> None:
-    settings = settings_of(how[0], missing_value(how[1], graph, weights), weights)
+    settings = settings_on(graph, how, weights)
     edges = columns(graph)
     merges = cluster(graph.n_nodes, edges, settings)
     assume(len(merges.left))
@@ -240,8 +247,7 @@ def test_a_height_or_size_changed_is_wrong(
 def test_an_edge_changed_dropped_or_added_is_wrong(
     graph: Graph, how: tuple[str, str], weights: str, data: st.DataObject
 ) -> None:
-    (linkage, kind), missing = how, missing_value(how[1], graph, weights)
-    settings = settings_of(linkage, missing, weights)
+    settings = settings_on(graph, how, weights)
     u, v, w = edges = columns(graph)
     merges = cluster(graph.n_nodes, edges, settings)
     joined = np.flatnonzero(lowest_merges(Audit(graph.n_nodes, merges, settings), u, v) < len(merges.left))
@@ -250,7 +256,7 @@ def test_an_edge_changed_dropped_or_added_is_wrong(
     w_changed = w.copy()
     w_changed[e] += 1e-6
     assert audited(graph.n_nodes, (u, v, w_changed), merges, settings).wrong == 1
-    assume(w[e] not in merges.height if kind == "ignore" else w[e] != missing)  # or it makes no difference
+    assume(w[e] not in merges.height if how[1] == "ignore" else w[e] != settings.absent)  # or it makes no difference
     once, twice = np.delete(np.arange(len(u)), e), np.append(np.arange(len(u)), e)
     for rows in (once, twice):
         assert audited(graph.n_nodes, (u[rows], v[rows], w[rows]), merges, settings).wrong == 1
@@ -396,7 +402,7 @@ def test_says_what_the_height_should_be() -> None:
 @examples(30)
 @given(graphs(), linkages(), WEIGHTS)
 def test_long_ids(graph: Graph, how: tuple[str, str], weights: str) -> None:
-    settings = settings_of(how[0], missing_value(how[1], graph, weights), weights)
+    settings = settings_on(graph, how, weights)
     edges = columns(graph)
     merges = cluster(graph.n_nodes, edges, settings)
     short = audited(graph.n_nodes, edges, merges, settings)
@@ -451,7 +457,7 @@ def test_deep_chains(linkage: str) -> None:
 @examples(100)
 @given(graphs(), linkages(), WEIGHTS, st.integers(1, 4), st.data())
 def test_parts_add_up(graph: Graph, how: tuple[str, str], weights: str, parts: int, data: st.DataObject) -> None:
-    settings = settings_of(how[0], missing_value(how[1], graph, weights), weights)
+    settings = settings_on(graph, how, weights)
     edges = columns(graph)
     merges = cluster(graph.n_nodes, edges, settings)
     if len(graph.edges) and data.draw(st.booleans()):

@@ -49,17 +49,23 @@ def test_nearest_updates_are_clusters_whose_nearest_merged() -> None:
 def test_representations() -> None:
     found = dask_rac.cluster(EDGES, max_height=5e5)
     text, html = repr(found), found._repr_html_()
-    for part in (f"nodes={found.n_nodes:,}", f"trees={found.n_trees:,}", "linkage=average", "max_height=500000.0"):
+    for part in (
+        f"nodes={found.n_nodes:,}",
+        f"trees={found.n_trees:,}",
+        "linkage=average",
+        "missing=far (",
+        "max_height=500000.0",
+    ):
         assert part in text
     assert "dask_rac.Clustering" in html
     assert f">{found.n_trees:,}</td>" in html
     assert "<svg" in html
-    assert "finisher" in repr(dask_rac.cluster(EDGES))
+    assert "finisher" in repr(dask_rac.cluster(EDGES, missing="ignore"))
 
 
 def test_progress_tells_every_stage() -> None:
     events: list[dask_rac.Event] = []
-    found = dask_rac.cluster(EDGES, progress=events.append)
+    found = dask_rac.cluster(EDGES, missing="ignore", progress=events.append)
     stages = [event.stage for event in events if event.stage not in ("compile", "round")]
     assert stages == ["load", "finisher", "done"]
     records = [event.record for event in events if event.record is not None]

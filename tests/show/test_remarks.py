@@ -83,7 +83,7 @@ class TestRemarks:
         assert names(chained) == ["max_height", "chained"]
         said = "".join(remark.meaning + remark.remedy for remark in remarks_of(chained))
         assert not any(word in said for word in ("missing", "edge", "graph", "finisher"))
-        assert ("ward" in said) == (linkage in ("single", "average") and metric != "cosine")
+        assert ("ward" in said) == (linkage != "ward" and metric != "cosine")
         (stopped,) = remarks_of(Findings(pairs, 0, status="stopped", run="run"))
         assert stopped.remedy == "Resume it: it starts again."
 
@@ -107,15 +107,19 @@ class TestRemarks:
         assert names(replace(PLAIN, cut=snapshot(95, 6, 5))) == ["chained"]
         assert names(replace(PLAIN, cut=snapshot(30, 60, 50))) == []
         assert names(replace(PLAIN, cut=snapshot(60, 4, 1))) == []
+        assert names(replace(PLAIN, cut=snapshot(95, 2, 0))) == ["chained"]
+        assert title(replace(PLAIN, cut=snapshot(95, 2, 0))).endswith("one cluster has 95% of all nodes")
+        assert names(replace(PLAIN, cut=snapshot(90, 2, 0))) == []
 
     @pytest.mark.parametrize(
         ("linkage", "missing", "advice"),
         [
-            ("single", "ignore", ["Average or complete linkage chains less than single."]),
-            ("single", 1.0, ["Average or complete linkage chains less than single."]),
-            ("average", "ignore", ["missing=", "Complete linkage often chains less than average."]),
-            ("average", 1.0, ["Complete linkage often chains less than average."]),
-            ("complete", "ignore", ["missing="]),
+            ("single", "ignore", ["linkage='average' often chains less than 'single'"]),
+            ("single", 1.0, ["linkage='average' often chains less than 'single'"]),
+            ("average", "ignore", ["missing='far'"]),
+            ("average", 1.0, []),
+            ("average", "far", []),
+            ("complete", "ignore", ["missing='far'"]),
             ("complete", 1.0, []),
         ],
     )
@@ -124,7 +128,7 @@ class TestRemarks:
     ) -> None:
         settings = checked_settings(linkage, missing, "distance", None, "error", True)
         (remark,) = remarks_of(replace(PLAIN, settings=settings, cut=snapshot(95, 6, 5)))
-        for words in ("missing=", "Average or complete", "Complete linkage often"):
+        for words in ("missing=", "linkage=", "complete"):
             assert (words in remark.remedy) == any(words in one for one in advice)
         assert all(one in remark.remedy for one in advice)
 

@@ -19,9 +19,10 @@ Pair = tuple[int, int]
 
 LINKAGES = ("average", "complete", "single")
 """Those that accept every kind of `missing`."""
-MISSING = ("ignore", "infinite", "number")
-KINDS = dict.fromkeys(LINKAGES, MISSING) | {"weighted": ("number",)}
-"""The kinds of `missing` that each linkage accepts on a sparse graph, its default first."""
+MISSING = ("far", "ignore", "infinite", "number")
+KINDS = dict.fromkeys(LINKAGES, MISSING) | {"weighted": ("far", "number")}
+"""The kinds of `missing` that each linkage accepts on a sparse graph, its default first; single linkage has no use for
+any."""
 TIED_WEIGHTS = ((1.0,), (1.0, 2.0), (0.0, 0.125, 0.25, 0.375, 0.5), (0.0,))
 MISSING_FACTORS = {"distance": (1.0, 1.5), "similarity": (1.0, 0.5, 0.0)}
 COLLIDING_NODES = 128

@@ -27,9 +27,8 @@ def same_partition(ours: NDArray[np.integer], theirs: NDArray[np.integer]) -> bo
 @pytest.mark.kernels
 @given(graphs(), st.sampled_from(["distance", "similarity"]))
 def test_cuts_are_those_of_the_naive_labels(graph: Graph, weights: str) -> None:
-    missing = "ignore" if weights == "distance" else 0.0
     found = run(graph, weights=weights)
-    oracle = hac(graph.n_nodes, graph.edges, "average", missing, weights)
+    oracle = hac(graph.n_nodes, graph.edges, "average", "far", weights)
     by_height = [labels(graph.n_nodes, oracle, height=height, weights=weights) for height in HEIGHTS]
     assert found.cut(height=HEIGHTS).tolist() == by_height
     assert [found.cut(height=height).tolist() for height in HEIGHTS] == by_height

@@ -47,7 +47,7 @@ def finish_rest(job: Job, state: State, merged: int, pays: bool, finisher_edges:
         rows, top = _load(job, state)
         if job.room is not None and (short := job.room.rest_short(state.clusters, state.entries, _widest(rows))):
             return Rest((), (), short)
-        space = Space(rows, ("neighbour", "weight", "tie", "edges"), needs_counts(rule))
+        space = Space(rows, ("neighbour", "weight", "tie", "edges"), needs_counts(job.settings))
         clusters = space.clusters(state.clusters)
         _load_clusters(job, state, clusters)
         start = Start(Shard(rows, clusters), space, rule, state.round, merged, job.nodes, pays, finisher_edges)

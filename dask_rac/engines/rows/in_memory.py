@@ -46,11 +46,11 @@ class Start:
 def merge_nodes(graph: Graph, settings: Settings, team: Team, report: Listener, limits: Limits) -> MergeList:
     """Average, complete and weighted linkage, from single nodes on."""
     rule = rule_of(settings)
-    space = Space(graph.rows, graph.spare, needs_counts(rule))
+    space = Space(graph.rows, graph.spare, needs_counts(settings))
     started = perf_counter()
     shard = first_shard(space, rule, team)
     start = Start(shard, space, rule, nearest_seconds=perf_counter() - started)
-    return replace(merge_rounds(start, settings, team, report, limits), loops=graph.loops)
+    return replace(merge_rounds(start, settings, team, report, limits), loops=graph.loops, largest=graph.largest)
 
 
 def merge_rounds(start: Start, settings: Settings, team: Team, report: Listener, limits: Limits) -> MergeList:

@@ -10,7 +10,7 @@ import numpy as np
 
 from dask_rac.base.ids import cluster_id_dtype
 from dask_rac.base.settings import Settings
-from dask_rac.engines.linkage import needs_counts, rule_of
+from dask_rac.engines.linkage import needs_counts
 from dask_rac.kernels.rows.table import CACHED
 from dask_rac.tasks.budget import Budget
 
@@ -42,7 +42,7 @@ class EntrySizes:
     def of(cls, settings: Settings, nodes: int, edges: int, weights: str) -> EntrySizes:
         """For a graph of this size."""
         ids = cluster_id_dtype(nodes).itemsize
-        counts = cluster_id_dtype(max(nodes, 2 * edges)).itemsize if needs_counts(rule_of(settings)) else 0
+        counts = cluster_id_dtype(max(nodes, 2 * edges)).itemsize if needs_counts(settings) else 0
         weight = 6 if weights == "float32" else 8  # the lowest bits of sums of float32 are zero
         if settings.linkage == "single":  # rows are never folded and lose only some edges in the first round
             return cls(ids, np.dtype(weights).itemsize, ids + 8 + 2, ids + weight, True)

@@ -66,7 +66,7 @@ class Job:
 
     def counted(self, round_: int) -> bool:
         """Whether a state after `round_` rounds has counts."""
-        return round_ > 0 and needs_counts(rule_of(self.settings))
+        return round_ > 0 and needs_counts(self.settings)
 
     def columns(self, round_: int) -> dict[str, np.dtype[Any]]:
         """Return the columns of entries on disk; the tie of an unfolded edge follows from its nodes."""

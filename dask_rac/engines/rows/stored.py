@@ -138,6 +138,11 @@ def _planned(work: Work, nodes: int, edges: int, widest: int) -> tuple[EntrySize
     return sizes, room
 
 
+def _first_job(work: Work, nodes: int, edges: int, room: int, largest: float) -> Job:
+    """What the tasks receive that make the first state; nodes alone lack no pair, so a bound of "far" will do."""
+    return replace(new_job(work, nodes, edges, room), settings=work.settings.resolved(largest))
+
+
 def _save(graph: Graph, work: Work) -> Step:
     """Write a graph that is in memory as the first state."""
     rows = graph.rows
@@ -147,7 +152,7 @@ def _save(graph: Graph, work: Work) -> Step:
     load = before + sizes.node_load * np.arange(nodes + 1)
     used = [span for span in even_entries(load, -(-int(load[-1]) // room)) if span[0] < span[1]] or [(0, 0)]
     spans = [(number, lo, hi) for number, (lo, hi) in enumerate(used)]
-    job = new_job(work, nodes, edges, room)
+    job = _first_job(work, nodes, edges, room, graph.largest)
     work.report(Event("ingest", nodes))
     with new_team() as team:
         built: list[Built] = team.run(save_rows, spans, job, rows)
@@ -171,12 +176,13 @@ def _ingest(source: EdgeSource, work: Work) -> Step:
     nodes = largest_id + 1 if n_nodes is None else n_nodes
     edges = sum(receipt.rows - receipt.loops for receipt in scanned)
     sizes, room = _planned(work, nodes, edges, int(count_entries(scanned, nodes)[0].max(initial=0)))
-    check_total(max((receipt.largest for receipt in scanned), default=0.0), edges)
+    least = min((receipt.least for receipt in scanned), default=math.inf)
+    largest = max((receipt.largest for receipt in scanned), default=-math.inf)
+    check_total(max(0.0, largest), edges)
     if settings.duplicates == "error":
-        ends = [receipt.least for receipt in scanned], [receipt.largest for receipt in scanned]
-        check_missing(settings, nodes, min(ends[0], default=math.inf), max(ends[1], default=-math.inf))
+        check_missing(settings.resolved(largest), nodes, least, largest)
     layout = lay_out(scanned, nodes, room, sizes.node_load)
-    job = new_job(work, nodes, edges, room)
+    job = _first_job(work, nodes, edges, room, largest)
     work.report(Event("ingest", nodes))
     rows = unit_rows(sizes, work.budget, work.limits)
     results = work.compute(intake_graph(job, source, units, layout, rows))
@@ -198,7 +204,7 @@ def _ingest(source: EdgeSource, work: Work) -> Step:
         sum(receipt.loops for receipt in scanned),
         repeats,
     )
-    check_missing(settings, nodes, facts.least, facts.largest)
+    check_missing(settings.resolved(facts.largest), nodes, facts.least, facts.largest)
     return Step(state, scratch=sum(piece.disk for piece in routed), facts=facts)
 
 

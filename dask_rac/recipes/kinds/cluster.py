@@ -34,6 +34,13 @@ def _complete(keys: dict[str, Any]) -> None:
         keys["metric"] = METRIC.default
     if keys["metric"] is not None and keys["edges"] is not None:
         raise ValueError("vectors: in place of edges:, as it has metric:")
+    if keys["missing"] is None and keys["metric"] is None:
+        keys["missing"] = _default_missing(keys["linkage"], keys["weights"])
+
+
+def _default_missing(linkage: str, weights: str) -> str | None:
+    """Return the default where it was another in earlier versions, so that what these have made is not taken for it."""
+    return None if linkage == "single" or weights == "similarity" else "far"
 
 
 def _check(keys: Keys, parent: Keys | None) -> None:

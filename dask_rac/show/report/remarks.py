@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from dask_rac.base.settings import PRECOMPUTED, Settings
+from dask_rac.base.settings import Settings
 from dask_rac.show.report.facts import Remark
 from dask_rac.show.report.findings import Findings
 from dask_rac.show.report.words import counted, quoted, share
+from dask_rac.tree.giant import chains_less, is_giant
 
 TIES = 0.01
 """The share of merges at equal heights above which there is a remark."""
@@ -16,8 +17,9 @@ TIES = 0.01
 TAIL = 0.05
 """The share of merges by the finisher above which there is a remark."""
 
-GIANT, ALONE = 0.5, 0.5
-"""A cut is chained if one cluster has this share of all nodes, and this share of the clusters are single nodes."""
+LARGE, ALONE = 0.5, 0.5
+"""A cut is chained if one cluster has this share of all nodes, and this share of the clusters are single nodes; or if
+one cluster is a giant."""
 
 
 def remarks_of(found: Findings) -> tuple[Remark, ...]:
@@ -120,7 +122,18 @@ def _ties(found: Findings) -> Remark | None:
         f"{share(found.tied, found.merges)} of the merges share their height with another merge",
         "Where heights are equal, a hash decides what merges first: the same in every run, but without meaning. A cut "
         "by number of clusters may fall between equal heights. A cut by height never does.",
-        "Cut by height. If the weights were rounded, more digits give fewer ties.",
+        _fewer_ties(found.settings),
+    )
+
+
+def _fewer_ties(settings: Settings) -> str:
+    """Return what to do about ties; by complete linkage all clusters that lack an edge have the same distance."""
+    if settings.linkage != "complete" or isinstance(settings.absent, str):
+        return "Cut by height. If the weights were rounded, more digits give fewer ties."
+    nearer = "below" if settings.weights == "distance" else "above"
+    return (
+        f"Cut at a height {nearer} {settings.absent:.6g}: there all clusters that lack an edge merge, in an order that "
+        "says nothing. Average linkage tells them apart."
     )
 
 
@@ -140,7 +153,7 @@ def _long_tail(found: Findings) -> Remark | None:
 
 def _shorter_tail(found: Findings) -> str:
     """Return what would make the tail shorter, if anything."""
-    far = "If nodes without an edge are far apart, set missing= to a number: giant clusters then form later."
+    far = "If nodes without an edge are far apart, use missing='far', the default: giant clusters then form later."
     ways = [far] if found.settings.missing == "ignore" else []
     ways += ["More memory lets the finisher take over."] if found.deferred else []
     return " ".join(ways) or "Nothing, if the time it takes is acceptable."
@@ -148,31 +161,22 @@ def _shorter_tail(found: Findings) -> str:
 
 def _chained(found: Findings) -> Remark | None:
     cut = found.cut
-    if cut is None or not cut.largest or cut.largest[0].size < GIANT * found.n_nodes:
+    if cut is None or not cut.largest:
         return None
-    if not cut.single or cut.single < ALONE * cut.clusters:
+    size = cut.largest[0].size
+    strays = size >= LARGE * found.n_nodes and 0 < cut.single >= ALONE * cut.clusters
+    if not strays and not is_giant(size, found.n_nodes, cut.clusters):
         return None
+    alone = f", and {counted(cut.single, 'node is', 'nodes are')} alone" if cut.single else ""
+    settings = chains_less(found.settings)
     return Remark(
         "chained",
-        f"At the first suggested cut, one cluster has {share(cut.largest[0].size, found.n_nodes)} of all nodes, and "
-        f"{counted(cut.single, 'node is', 'nodes are')} alone",
-        "Single nodes join a giant cluster one after another (chaining). The gaps between such merges are wide but say "
-        "little about groups.",
-        "Move the slider to a height with several large clusters, or try suggest_cuts(min_size=...), which ignores "
-        "small ones." + _chains_less(found.settings),
+        f"At the first suggested cut, one cluster has {share(size, found.n_nodes)} of all nodes{alone}",
+        "Often small clusters and single nodes join a giant one after another (chaining). The gaps between such merges "
+        "are wide but say little about groups.",
+        "Move the slider to a height with several large clusters, or leave out small ones with cut(min_size=...)."
+        + (f" Or change a setting: {settings}." if settings else ""),
     )
-
-
-def _chains_less(settings: Settings) -> str:
-    """Return settings that chain less, if there are any; `missing` has no effect on single linkage."""
-    ward = settings.metric in ("euclidean", PRECOMPUTED)
-    if settings.linkage == "single":
-        return f" Average{', complete or ward' if ward else ' or complete'} linkage chains less than single."
-    if settings.metric:
-        other = "Complete or ward" if ward else "Complete"
-        return f" {other} linkage often chains less than average." if settings.linkage == "average" else ""
-    filled = " A number for missing=, instead of 'ignore', often chains less." if settings.missing == "ignore" else ""
-    return filled + (" Complete linkage often chains less than average." if settings.linkage == "average" else "")
 
 
 def _loops(found: Findings) -> Remark | None:

@@ -69,7 +69,7 @@ def parameters_of(settings: Settings) -> dict[str, str]:
         words["metric"] = settings.metric
     else:
         finisher = "yes" if settings.finisher else "no"
-        words |= {"missing": str(settings.missing), "duplicates": settings.duplicates, "finisher": finisher}
+        words |= {"missing": settings.missing_text, "duplicates": settings.duplicates, "finisher": finisher}
     return words | ({"max_height": repr(settings.max_height)} if math.isfinite(settings.max_height) else {})
 
 
