@@ -9,6 +9,7 @@ from functools import partial
 from os import PathLike
 from typing import Any, Literal, overload
 
+from dask_rac.api.edge_warnings import edge_warnings
 from dask_rac.api.graphs import Resources, memory_graph, stored_graph, with_facts
 from dask_rac.api.handle import RunHandle
 from dask_rac.api.pairs import check_pairs_options, pairs_metric
@@ -181,9 +182,10 @@ def cluster(
         its libraries need about 0.3 GB per process in addition. Half of the available memory by default. Only with
         `store=`.
     shards : int, optional
-        The number of shards into which the graph is split at first. By default as few as `memory` allows. Only with
-        `store=`. The defaults of `shards` and `memory` can be set in Dask's configuration, as `rac.shards` and
-        `rac.memory`.
+        The number of shards into which the graph is split at first, and how much smaller it must be before the rest
+        runs in memory. By default as few as `memory` allows, one if all of it fits: then a number only costs time, as
+        rounds go through the disk. Only with `store=`. The defaults of `shards` and `memory` can be set in Dask's
+        configuration, as `rac.shards` and `rac.memory`.
     client : distributed.Client, optional
         Where to run. By default the current client, otherwise the threads of this process; always these threads if
         Dask is configured with `scheduler="threads"`, or within a Dask task. A run in memory uses one worker and all
@@ -267,12 +269,12 @@ def run_cluster(
     result: Clustering
     if isinstance(options, RunOptions):
         journal = begin_run(edges, settings, options, report)
-        result, loops = StoredClustering(journal, report, trusted=True), journal.facts.loops
+        result, found = StoredClustering(journal, report, trusted=True), journal.facts
+        loops, first = found.loops, found.first
     else:
         merges = cluster_edges(edges, settings, options, report)
-        result, loops = Clustering(merges, settings), merges.loops
-    dropped = f"dropped {loops:,} self loop{'s' * (loops != 1)}: a node has no distance to itself"
-    return result, [dropped] if loops else []
+        result, loops, first = Clustering(merges, settings), merges.loops, merges.first
+    return result, edge_warnings(edges, settings, (loops, first, result.n_nodes))
 
 
 def run_pairs(given: Any, settings: Settings, options: PlanOptions, report: Listener) -> Clustering:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from os import PathLike, fspath
 from typing import Any
@@ -11,6 +12,7 @@ from dask_rac.base.events import Listener
 from dask_rac.base.settings import EDGE_COLUMNS
 from dask_rac.edges.columns import open_columns
 from dask_rac.edges.convert import convert
+from dask_rac.edges.first_id import late_ids_text
 from dask_rac.edges.text import TextLayout
 from dask_rac.show.progress import listener_for
 
@@ -60,6 +62,11 @@ def ingest(
         If an id is not a whole number of 0 or more, a weight is negative or not finite, a value, column or file is
         missing, or `store` exists. The message states where. Nothing is left behind.
 
+    Warns
+    -----
+    UserWarning
+        If ids begin above 0: in a clustering of these edges, the nodes before the first one are trees of their own.
+
     Examples
     --------
     A SNAP edge list without weights: ``ingest("web.txt.gz", "web", columns=(0, 1, None), header=False)``.
@@ -67,7 +74,9 @@ def ingest(
     layout = TextLayout(_checked_columns(columns), _checked_delimiter(delimiter), bool(header))
     source = open_columns(edges, layout)
     with listener_for(progress) as report:
-        convert(source, store, report)
+        first, last = convert(source, store, report)
+    if first:
+        warnings.warn(late_ids_text(first, last + 1), stacklevel=2)
     return fspath(store)
 
 

@@ -6,12 +6,13 @@ import warnings
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.cluster.hierarchy import ClusterWarning, optimal_leaf_ordering
 from scipy.spatial.distance import pdist
 
 from dask_rac.api.cluster import cluster
-from dask_rac.api.pairs import looks_like_distances
+from dask_rac.api.likeness import looks_like_distances
 from dask_rac.base.errors import InputError
 from dask_rac.base.settings import PRECOMPUTED
 
@@ -99,6 +100,8 @@ def _distances(values: NDArray[Any], metric: Any) -> NDArray[np.float64]:
 
 def _checked(y: Any) -> NDArray[Any]:
     """Return distances or observations as an array; raise or warn if they are something else."""
+    if sp.issparse(y):
+        raise InputError("y is a sparse matrix: pass y.toarray() for observations, and condensed distances otherwise")
     try:
         values = np.asarray(y)
     except ValueError as error:

@@ -6,7 +6,7 @@ import signal
 import threading
 import traceback
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -14,9 +14,10 @@ import click
 
 from dask_rac.base.secrets import masked
 from dask_rac.cli.shell import Shell
+from dask_rac.cli.stopping import INTERRUPTED, Interrupts
 from dask_rac.cli.translation import as_command, as_recipe
 
-BUG, BAD_INPUT, NO_RESOURCES, DAMAGED, IN_USE, INTERRUPTED = 1, 2, 3, 4, 5, 130
+BUG, BAD_INPUT, NO_RESOURCES, DAMAGED, IN_USE = 1, 2, 3, 4, 5
 
 
 class Commands(click.Group):
@@ -29,31 +30,32 @@ class Commands(click.Group):
     def invoke(self, ctx: click.Context) -> Any:
         """Run a command, and turn its error, if any, into a message and an exit code."""
         shell = ctx.ensure_object(Shell)
+        interrupts = Interrupts(shell)
+
+        def words(text: str) -> str:
+            return as_recipe(text) if ctx.invoked_subcommand == "run" else as_command(text)
+
         try:
-            with _warnings_to(shell, ctx), _stopped_by_sigterm():
+            with _warnings_to(shell, words), _stopped_by_sigterm(), interrupts:
                 return super().invoke(ctx)
         except (click.ClickException, click.exceptions.Exit, click.Abort, BrokenPipeError):
             raise
         except KeyboardInterrupt as stopped:
-            _ignore_interrupts()
-            notes = "; ".join(getattr(stopped, "__notes__", []))
-            shell.fail(as_command(f"stopped{'; ' if notes and not notes.startswith('in ') else ' '}{notes}".strip()))
+            _say_stopped(shell, getattr(stopped, "__notes__", []))
             ctx.exit(INTERRUPTED)
         except Exception as error:
             code, error = exit_code(error), _typed(error)
+            if code == BUG and interrupts.pressed:  # such as a compiler that was interrupted where it cannot be
+                _say_stopped(shell, [text] if (text := shell.continuation()) else [])
+                ctx.exit(INTERRUPTED)
             where = "".join(f"{note}: " for note in getattr(error, "__notes__", []) if note.startswith("step "))
             if code == BUG:
                 shell.fail(f"error: {where}{type(error).__name__}: {error}; this is a bug in dask_rac", error)
                 if not shell.logged:
                     click.echo(masked(traceback.format_exc()), err=True)
             else:
-                shell.fail(_reworded(f"error: {where}{error}", ctx), error)
+                shell.fail(words(f"error: {where}{error}"), error)
             ctx.exit(code)
-
-
-def _reworded(text: str, ctx: click.Context) -> str:
-    """Return a message in the terms of the command line, or of a recipe that is run."""
-    return (as_recipe if ctx.invoked_subcommand == "run" else as_command)(text)
 
 
 def exit_code(error: Exception) -> int:
@@ -93,6 +95,13 @@ def _typed(error: Exception) -> Exception:
     return error
 
 
+def _say_stopped(shell: Shell, notes: Sequence[str]) -> None:
+    """Say that the user has stopped the command, and what to do next."""
+    _ignore_interrupts()
+    text = "; ".join(notes)
+    shell.fail(as_command(f"stopped{'; ' if text and not text.startswith('in ') else ' '}{text}".strip()))
+
+
 def _ignore_interrupts() -> None:
     """Ignore further Ctrl-C, so that a second one does not cut off the message."""
     if threading.current_thread() is threading.main_thread():
@@ -100,10 +109,10 @@ def _ignore_interrupts() -> None:
 
 
 @contextmanager
-def _warnings_to(shell: Shell, ctx: click.Context) -> Iterator[None]:
+def _warnings_to(shell: Shell, words: Callable[[str], str]) -> Iterator[None]:
     """Print warnings as all other messages are printed."""
     with warnings.catch_warnings():
-        warnings.showwarning = lambda message, *_, **__: shell.warn(_reworded(str(message), ctx))
+        warnings.showwarning = lambda message, *_, **__: shell.warn(words(str(message)))
         yield
 
 

@@ -44,6 +44,7 @@ def run_recipe(
     loaded = load_recipe(recipe, changes)
     if start is not None:
         loaded.step(start)
+    shell.continuation = lambda: f"continue with dask_rac.run({recipe!r})"
     runner = Runner(loaded, shell.notify, shell.watch)
     runner.check()
     if dry_run:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import math
+import os
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from dask_rac.base.names import HEADER
 from dask_rac.base.parameters import SETTINGS
 from dask_rac.cli import options
 from dask_rac.cli.shell import Shell
@@ -34,6 +36,7 @@ def cluster(
     """Cluster EDGES, or all pairs of vectors, at a path or URL, into a new store."""
     from dask_rac.api.cluster import cluster
 
+    shell.continuation = lambda: _resumption(output)
     with shell.connected(scheduler, require_tls) as client, shell.watch() as report:
         result = cluster(edges, **settings, store=output, client=client, progress=report)
     _show(shell, result)
@@ -55,9 +58,16 @@ def resume(
     """
     from dask_rac.api.cluster import resume
 
+    shell.continuation = lambda: _resumption(run)
     with shell.connected(scheduler, require_tls) as client, shell.watch() as report:
         result = resume(run, memory=memory, client=client, progress=report, trust_source=trust_source)
     _show(shell, result)
+
+
+def _resumption(run: str) -> str:
+    """Return how to resume a run, if it has begun; of an object store nothing is asked, as the user waits."""
+    begun = "://" in run or os.path.exists(os.path.join(run, HEADER))
+    return f"resume with dask_rac.resume({run!r})" if begun else ""
 
 
 def _show(shell: Shell, result: StoredClustering) -> None:

@@ -33,6 +33,7 @@ class Shell:
 
     def __init__(self) -> None:
         self.quiet = False
+        self.continuation: Callable[[], str] = str  # what to do after Ctrl-C, in the words of the library
         self._log = logging.getLogger("dask_rac.cli")
         self._log.propagate = False
         self._logged = False
@@ -81,6 +82,10 @@ class Shell:
     def warn(self, text: str) -> None:
         """Print a warning."""
         self._say(logging.WARNING, f"warning: {text}", not self.quiet)
+
+    def answer(self, text: str) -> None:
+        """Print an answer to the user, who is there and waits for it, even if quiet."""
+        self._say(logging.INFO, text, True)
 
     def fail(self, text: str, trace: BaseException | None = None) -> None:
         """Print why the command failed, even if quiet."""

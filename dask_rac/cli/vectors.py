@@ -105,6 +105,7 @@ def _make(
 
     from dask_rac.cli import pictures
 
+    shell.continuation = lambda: "run it again with the same arguments to continue"
     names = columns.split(",") if columns else None
     with shell.connected(scheduler, require_tls) as client, shell.watch() as report:
         made = function(vectors, **settings, columns=names, store=output, client=client, progress=report)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import dask.config
 import dask.utils
 
+from dask_rac.base.clusters import cluster_to_stop
 from dask_rac.base.errors import InputError, ResourceError
 from dask_rac.deploy.address import ENCRYPTED
 from dask_rac.deploy.deployment import (
@@ -45,7 +46,7 @@ class Coiled:
         from distributed import Client  # noqa: PLC0415 - takes a second
 
         notify(f"Coiled: starting {self.options.get('name', 'a cluster')}, which takes a few minutes")
-        with ExitStack() as stack:
+        with cluster_to_stop("the Coiled cluster"), ExitStack() as stack:
             cluster = self._started(stack)
             client = stack.enter_context(Client(cluster))
             notify(dashboard(str(cluster.dashboard_link)))

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from dask_rac.base.clusters import cluster_to_stop
 from dask_rac.base.errors import InputError, ResourceError
 from dask_rac.base.text import quoted
 from dask_rac.deploy.deployment import (
@@ -59,7 +60,7 @@ class Kubernetes:
         from distributed import Client  # noqa: PLC0415 - takes a second
 
         title, workers = f"DaskCluster {self.name}", self.manifest["spec"]["worker"]["replicas"]
-        with Loop() as loop:
+        with Loop() as loop, cluster_to_stop(title):
             cluster = loop.run(self._new(), STOP_SECONDS)
             try:
                 notify(f"{title}: waiting for the scheduler")

@@ -15,8 +15,10 @@ from dask_rac.base.errors import BadRows, InputError, Where, refuse_nulls, refus
 from dask_rac.base.events import Event, Listener
 from dask_rac.base.names import part_name
 from dask_rac.base.settings import EDGE_COLUMNS
+from dask_rac.base.spans import Span
 from dask_rac.edges.checks import checked_ids
 from dask_rac.edges.columns import ColumnSource
+from dask_rac.edges.first_id import smallest_id
 from dask_rac.edges.records import write_record
 from dask_rac.edges.text import Part
 from dask_rac.edges.writing import FileSizes, new_folder, row_groups
@@ -28,22 +30,26 @@ class WideIdsError(Exception):
     """An id needs more than 32 bits."""
 
 
-def convert(source: ColumnSource, store: str | PathLike[str], report: Listener, sizes: FileSizes | None = None) -> None:
-    """Write all edges to a new folder, and from the start again if an id needs more than 32 bits."""
+def convert(source: ColumnSource, store: str | PathLike[str], report: Listener, sizes: FileSizes | None = None) -> Span:
+    """Write all edges to a new folder, and from the start again if an id needs more than 32 bits.
+
+    Returns the smallest and the largest id.
+    """
     sizes = sizes or FileSizes()
     try:
-        _write(source, store, np.dtype(np.int32), report, sizes)
+        return _write(source, store, np.dtype(np.int32), report, sizes)
     except WideIdsError:
-        _write(source, store, np.dtype(np.int64), report, sizes)
+        return _write(source, store, np.dtype(np.int64), report, sizes)
 
 
 def _write(
     source: ColumnSource, store: str | PathLike[str], ids: np.dtype[Any], report: Listener, sizes: FileSizes
-) -> None:
-    """Write all edges, several row groups per file."""
+) -> Span:
+    """Write all edges, several row groups per file; return the smallest and the largest id."""
+    seen: list[Span] = []
     weight = np.dtype(np.float32 if source.single else np.float64)
     size = (source.rows or 0) * (2 * ids.itemsize + weight.itemsize)
-    groups = row_groups(_edges(source, ids, report), (ids, ids, weight), sizes.group_edges)
+    groups = row_groups(_edges(source, ids, report, seen), (ids, ids, weight), sizes.group_edges)
     with new_folder(store, size) as folder:
         edges = 0
         for file in count():
@@ -56,10 +62,11 @@ def _write(
                 f"{source.name} holds no edges, so there is nothing to cluster: check that it is the right path"
             )
         write_record(folder.folder, edges, file)
+    return min(first for first, _ in seen), max(last for _, last in seen)
 
 
-def _edges(source: ColumnSource, ids: np.dtype[Any], report: Listener) -> Iterator[Columns]:
-    """Read edges and check them."""
+def _edges(source: ColumnSource, ids: np.dtype[Any], report: Listener, seen: list[Span]) -> Iterator[Columns]:
+    """Read edges and check them; the smallest and the largest id of each part go to `seen`."""
     most, rows = np.iinfo(ids).max, 0
     names = [str(name) for name in source.layout.columns]
     parts = source.read()
@@ -74,6 +81,9 @@ def _edges(source: ColumnSource, ids: np.dtype[Any], report: Listener) -> Iterat
         report(Event("load", done=rows))
         if any(len(column) and column.max() > most for column in checked[:2]):
             raise WideIdsError
+        if len(checked[0]):
+            ends = checked[:2]
+            seen.append((smallest_id(ends), max(int(column.max()) for column in ends)))
         yield checked
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -46,8 +47,23 @@ def read_columns(edges: Any) -> tuple[Columns, Where]:
         return _frame_columns(edges), plain_row
     if isinstance(edges, tuple) and len(edges) == len(EDGE_COLUMNS) and not any(isinstance(c, tuple) for c in edges):
         return {name: _array(column, name) for name, column in zip(EDGE_COLUMNS, edges, strict=True)}, plain_row
+    raise _unusable(edges)
+
+
+def _unusable(edges: Any) -> InputError:
+    """Return the error for edges of another form, with the recipe for forms that people often have."""
+    if isinstance(edges, tuple) and len(edges) == 2 and not any(isinstance(c, tuple) for c in edges):
+        return InputError(
+            "two arrays are the source and the target of edges without weights: pass three, (source, target, weight), "
+            "with numpy.ones(len(source)) as the weight if all edges are alike"
+        )
+    if isinstance(edges, list | tuple | set) and all(isinstance(row, list | tuple) for row in islice(edges, 3)):
+        return InputError(
+            f"edges cannot be a {type(edges).__name__} with one item per edge: give columns, as in "
+            f"pandas.DataFrame({'list(edges)' if isinstance(edges, set) else 'edges'}, columns={list(EDGE_COLUMNS)})"
+        )
     kind = f"{type(edges).__module__}.{type(edges).__qualname__}".removeprefix("builtins.")
-    raise InputError(
+    return InputError(
         f"edges cannot be a {kind}: give a scipy sparse matrix, a pandas or Dask DataFrame or Arrow table with columns "
         "source, target, weight, a tuple of those three arrays, or the path of a Parquet file or folder; other tables "
         "usually have a to_arrow() method"
@@ -72,6 +88,7 @@ def _array(column: Any, name: str) -> NDArray[Any]:
 
 def _frame_columns(frame: pd.DataFrame) -> Columns:
     """Return the three columns of a DataFrame; raise if there is a null."""
+    _refuse_square(frame)
     require_columns(frame.columns)
     columns = {}
     for name in EDGE_COLUMNS:
@@ -81,6 +98,15 @@ def _frame_columns(frame: pd.DataFrame) -> Columns:
         refuse_nulls(column.isna().to_numpy(), name, plain_row)
         columns[name] = column.to_numpy()
     return columns
+
+
+def _refuse_square(frame: pd.DataFrame) -> None:
+    """Raise if a DataFrame has one row and one column for each point, as matrices of distances have."""
+    if len(frame) > 0 and frame.shape[0] == frame.shape[1] and frame.index.equals(frame.columns):
+        raise InputError(
+            f"the DataFrame has the same {len(frame):,} rows and columns, so it looks like the distances of all pairs, "
+            "not like edges: pass metric='precomputed'"
+        )
 
 
 def require_columns(names: Iterable[Any]) -> None:

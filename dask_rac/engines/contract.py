@@ -92,6 +92,8 @@ class MergeList:
     """Self loops that were dropped."""
     largest: float = -math.inf
     """The largest weight of an edge; minus infinity if there is none."""
+    first: int = 0
+    """The smallest id, if the number of nodes was not given."""
     stalled: int = 0
     """Edges that were left when rounds hardly made progress and the finisher had no room; 0 at the end."""
 

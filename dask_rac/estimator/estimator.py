@@ -9,6 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from dask_rac.api.likeness import looks_like_distances, refuse_sparse_distances, zeros_text
 from dask_rac.base.checks import check_whole, checked_number
 from dask_rac.base.errors import InputError
 from dask_rac.base.events import Listener
@@ -179,8 +180,9 @@ class RAC(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         Warns
         -----
         UserWarning
-            If `n_clusters` is given and the graph is not connected, or if one of several clusters holds more than 90%
-            of the samples.
+            If `n_clusters` is given and the graph is not connected; if one of several clusters holds more than 90% of the
+            samples; if X seems to hold distances, but its rows are taken as samples; if distances of 0 seem to be missing
+            from a sparse X.
         """
         self._check_graph()
         X = self._checked(X)
@@ -309,11 +311,24 @@ class RAC(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         dtype = np.float64 if self._holds_distances and sp.issparse(X) else (np.float64, np.float32)
         X = validate_data(self, X, accept_sparse=sparse, dtype=dtype, ensure_min_samples=2)
         if not self._holds_distances:
+            self._look(X)
             return X
         check_square(X, X.shape[0])
         X = X if sp.issparse(X) else without_rounding(X)
         check_non_negative(X, "RAC(metric='precomputed')")
+        if text := zeros_text(X, "distance"):
+            warnings.warn(text, stacklevel=3)
         return X
+
+    def _look(self, X: Any) -> None:
+        """Warn or raise if samples look like a matrix of distances."""
+        refuse_sparse_distances(X, "X")
+        if not sp.issparse(X) and looks_like_distances(X):
+            warnings.warn(
+                "X is square and symmetric with zeros on its diagonal, and its rows are taken as samples: if it holds "
+                "distances, set metric='precomputed'",
+                stacklevel=4,
+            )
 
     def _pairs(self, X: Any) -> Pairs | None:
         """Return the pairs of neighbours given by `connectivity`."""

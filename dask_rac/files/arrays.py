@@ -70,8 +70,9 @@ def write_group(folder: Folder, name: str, arrays: Mapping[str, NDArray[Any]], c
         return [_write_array(folder, f"{name}/{key}", arrays[key], layout) for key, layout in layouts.items()]
     metadata = {f"{name}/zarr.json": json.dumps(_GROUP).encode()}
     metadata |= {f"{name}/{key}/zarr.json": _metadata(layout) for key, layout in layouts.items()}
+    os.makedirs(os.path.dirname(folder.at(name)), exist_ok=True)
     for file, data in metadata.items():
-        os.makedirs(os.path.dirname(folder.at(file)))
+        os.mkdir(os.path.dirname(folder.at(file)))
         _put(folder, file, [data])
     return [_write_array(folder, f"{name}/{key}", arrays[key], layout) for key, layout in layouts.items()]
 

@@ -23,8 +23,10 @@ from typing import Any, NamedTuple
 
 import yaml
 
-from dask_rac.base.errors import InputError
+from dask_rac.base.defaults import setting
+from dask_rac.base.errors import InputError, ResourceError
 from dask_rac.base.text import LONGEST, listed, quoted
+from dask_rac.deploy import check_spec
 from dask_rac.files.documents import compose, read_document, value_of
 from dask_rac.recipes.kinds import KINDS
 from dask_rac.recipes.schema import STEPS, TOP, Key
@@ -146,6 +148,7 @@ def load_recipe(path: str | PathLike[str], changes: Iterable[str] = ()) -> Recip
     head = reader.checked(values, TOP, "a recipe")
     base = head["folder"] or os.path.splitext(os.path.basename(name))[0]
     checked = _steps(reader, steps, lines, base)
+    _check_places(reader, values, steps, bool(setting("require-tls", head["require-tls"])))
     reader.raise_faults()
     return Recipe(name, base, head["scheduler"], head["require-tls"], checked)
 
@@ -224,6 +227,23 @@ def _steps(
     if not steps and not reader.faults:
         reader.fault(1, "a recipe needs steps")
     return checked
+
+
+def _check_places(
+    reader: _Reader, values: Mapping[str, _Value], steps: Mapping[str, Mapping[str, _Value]], tls: bool
+) -> None:
+    """Check every `scheduler:`; what only this machine lacks, such as a package, is found when the recipe runs."""
+    named = {"": values} | {f"step {quoted(name)}: ": keys for name, keys in steps.items()}
+    for where, keys in named.items():
+        given = keys.get("scheduler", _Value(None, 0))
+        if not isinstance(given.value, str):
+            continue
+        try:
+            check_spec(given.value, reader.path.rpartition("/")[0], tls)
+        except InputError as error:
+            reader.fault(given.line, f"{where}{error}")
+        except ResourceError:
+            pass
 
 
 def _fill_paths(

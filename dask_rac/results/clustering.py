@@ -50,7 +50,9 @@ class Clustering(Views):
         graph is not connected, or if `missing` or `max_height` kept clusters apart.
     merges : pandas.DataFrame
         One row per merge: `left` and `right`, the two clusters, each named by its smallest node; `height`; `size`, the
-        number of nodes of the union; `round`, in which they merged. The merges below a merge precede it.
+        number of nodes of the union; `round`, in which they merged. They are in the order of rounds, not of heights,
+        except for single linkage; the merges below a merge precede it. `merges.sort_values(["height", "size",
+        "left"])` is the order of sequential HAC, with `ascending=[False, True, True]` for similarities.
     rounds : pandas.DataFrame
         One row per round: live `clusters` and `edges` before it, `merges`, `nearest_updates`, the seconds of each
         phase, and whether it was the `finisher`.
@@ -79,7 +81,7 @@ class Clustering(Views):
 
     @cached_property
     def merges(self) -> pd.DataFrame:
-        """One row per merge."""
+        """One row per merge, in the order of rounds."""
         left, right, height, size = self._tree.merges
         columns = left.astype(np.int64), right.astype(np.int64), height, size.astype(np.int64), self._merge_rounds
         return pd.DataFrame(dict(zip(MERGE_COLUMNS, columns, strict=True)))

@@ -77,7 +77,7 @@ class StoredClustering(Clustering):
 
     @property
     def merges(self) -> Any:
-        """One row per merge, as a Dask DataFrame."""
+        """One row per merge, in the order of rounds, as a Dask DataFrame."""
         return merges_frame(self._run)
 
     @property

@@ -127,7 +127,7 @@ class Views(ABC):
         """
         from dask_rac.show.pictures.rounds import rounds_picture  # noqa: PLC0415 - Bokeh is an extra
 
-        return rounds_picture(self._records)
+        return rounds_picture(self._records, bool(self._settings.metric))
 
     def plot_phases(self) -> Picture:
         """Plot the seconds of each phase, round by round.

@@ -35,6 +35,7 @@ TEXTS = {
     "components": "counting components",
 }
 COUNTED = ("generate", "verify", "vectors", "pairs", "neighbours", "lists", "edges")  # reported piece by piece
+EDGE_STAGES = ("load", "scan", "ingest", "edges")  # after which rounds are of edges, not of all pairs
 QUIET_SECONDS = 10  # between two lines about tasks
 UNSEEN_SECONDS = 0.3  # work that ends sooner shows no bar in a notebook
 DRAW_SECONDS = 0.2  # between two updates of a bar
@@ -46,9 +47,12 @@ class Describer:
     def __init__(self) -> None:
         self._stage = "starting"
         self._edges, self._seconds, self._left = 0, 0.0, ""
+        self._things = "edges"
 
     def __call__(self, event: Event) -> str:
         """Return one line for an event."""
+        if event.stage in ("pairs", *EDGE_STAGES):
+            self._things = "pairs" if event.stage == "pairs" else "edges"
         if event.stage == "tasks":
             return f"{self._stage}, task {event.done} of {event.total}{self._left}"
         if event.stage in COUNTED:
@@ -59,7 +63,8 @@ class Describer:
         if record is None:
             self._stage, self._left = TEXTS.get(event.stage, event.stage), ""
             return self._stage
-        text = f"round {record.round}: {record.clusters:,} clusters, {record.edges:,} edges, {record.merges:,} merges"
+        things = f"{record.edges:,} {self._things}"
+        text = f"round {record.round}: {record.clusters:,} clusters, {things}, {record.merges:,} merges"
         if event.seconds:
             self._left = self._estimate(record.edges, event.seconds)
             text += f", {event.seconds:.1f} s, {event.bytes / event.seconds / 1e6:,.0f} MB/s"

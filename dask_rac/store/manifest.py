@@ -116,6 +116,8 @@ class Facts:
     loops: int
     repeats: int
     """Rows that repeat an edge."""
+    first: int = 0
+    """The smallest id, if the number of nodes was not given; written only where it is not 0."""
 
 
 @dataclass(frozen=True)
@@ -221,7 +223,10 @@ def file_names(manifest: Manifest) -> Iterator[str]:
 
 def _fields(manifest: Manifest) -> dict[str, Any]:
     """What is written of a step."""
-    return asdict(replace(manifest, state=None)) | {"state": manifest.state.fields() if manifest.state else None}
+    fields = asdict(replace(manifest, state=None)) | {"state": manifest.state.fields() if manifest.state else None}
+    if not manifest.facts.first:
+        del fields["facts"]["first"]
+    return fields
 
 
 def _decode(data: bytes) -> Manifest:

@@ -93,6 +93,17 @@ def test_an_unknown_key_gets_the_nearest_and_the_line(tmp_path: Path) -> None:
     assert found[3].startswith("recipe.yaml, line 7: step 'cut' has no key 'heights': did you mean 'height'?")
 
 
+def test_a_scheduler_that_is_unknown_gets_its_line(tmp_path: Path) -> None:
+    text = "folder: x\nscheduler: locl:2x1\nsteps:\n  generate: {nodes: 100, degre: 3}\n  cluster:\n    shards: 2\n"
+    text += "    scheduler: local:2xtwo\n  verify: {scheduler: kubernetes:there.yaml}\n"
+    found = faults(tmp_path, text)
+    assert len(found) == 4
+    assert found[0].startswith("recipe.yaml, line 4: step 'generate' has no key 'degre'")
+    assert found[1] == "recipe.yaml, line 2: scheduler 'locl:2x1' is unknown: use local:WORKERSxTHREADS"
+    assert found[2].startswith("recipe.yaml, line 7: step 'cluster': scheduler 'local:2xtwo'")
+    assert found[3].startswith("recipe.yaml, line 8: step 'verify': scheduler 'kubernetes:there.yaml'")
+
+
 @pytest.mark.parametrize(
     ("text", "fault"),
     [
@@ -137,6 +148,7 @@ def test_garbage(tmp_path: Path, text: str, fault: str) -> None:
         ("a.b.c=3", "is not key=value"),
         ("generat.nodes=3", "--set: there is no step 'generat': did you mean 'generate'?"),
         ("generate.nods=3", "--set: step 'generate' has no key 'nods': did you mean 'nodes'?"),
+        ("scheduler=thread", "--set: scheduler 'thread' is unknown: use threads"),
         ("generate.nodes=x", "--set: nodes of step 'generate' must be a whole number, not 'x'"),
         ("foldr=3", "--set: a recipe has no key 'foldr': did you mean 'folder'?"),
     ],

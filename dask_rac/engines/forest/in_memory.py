@@ -33,7 +33,7 @@ def span_forest(graph: Graph, settings: Settings, team: Team, report: Listener) 
     order = tree_order(tree)
     merges = part(merge_room(n, ids)[0], None, len(when))
     unite(order, tree, (np.arange(n, dtype=ids), np.ones(n, ids)), merges)
-    return MergeList(n, merges, when[order], records, graph.loops, graph.largest)
+    return MergeList(n, merges, when[order], records, graph.loops, graph.largest, graph.first)
 
 
 def boruvka_rounds(

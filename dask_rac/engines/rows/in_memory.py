@@ -50,7 +50,8 @@ def merge_nodes(graph: Graph, settings: Settings, team: Team, report: Listener, 
     started = perf_counter()
     shard = first_shard(space, rule, team)
     start = Start(shard, space, rule, nearest_seconds=perf_counter() - started)
-    return replace(merge_rounds(start, settings, team, report, limits), loops=graph.loops, largest=graph.largest)
+    found = merge_rounds(start, settings, team, report, limits)
+    return replace(found, loops=graph.loops, largest=graph.largest, first=graph.first)
 
 
 def merge_rounds(start: Start, settings: Settings, team: Team, report: Listener, limits: Limits) -> MergeList:

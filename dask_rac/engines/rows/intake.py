@@ -9,7 +9,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,7 @@ from dask_rac.base.names import ROUTED, shard_name
 from dask_rac.base.settings import Settings
 from dask_rac.base.spans import even_bins, spread, starts_of
 from dask_rac.edges.checks import checked_ids, checked_weights, duplicates_policy
+from dask_rac.edges.first_id import smallest_id
 from dask_rac.edges.source import Columns, EdgeSource
 from dask_rac.edges.units import Unit
 from dask_rac.engines.rows.packing import node_vectors, row_lengths
@@ -34,6 +35,7 @@ from dask_rac.tasks.scratch import begin_task, borrow
 from dask_rac.tasks.task_graph import TaskGraph
 
 SCAN_BINS = 4096
+MOST_IDS = 2**62  # no id is as large
 
 
 @dataclass(frozen=True)
@@ -42,6 +44,7 @@ class Scanned(Receipt):
 
     rows: int
     loops: int
+    smallest_id: int
     largest_id: int
     """-1 without a row."""
     least: float
@@ -102,7 +105,7 @@ class Built(Receipt):
 def scan(source: EdgeSource, unit: Unit, n_nodes: int | None, settings: Settings) -> Scanned:
     """Check a piece of the input and count its ids by bin."""
     clock = Clock()
-    rows, loops, largest_id, least, largest = 0, 0, -1, np.inf, -np.inf
+    rows, loops, smallest, largest_id, least, largest = 0, 0, MOST_IDS, -1, np.inf, -np.inf
     shift, bins = 0, np.zeros(SCAN_BINS, np.int64)
     with clock.phase("read"):
         for columns, where in source.read(unit):
@@ -113,6 +116,7 @@ def scan(source: EdgeSource, unit: Unit, n_nodes: int | None, settings: Settings
             rows += len(weight)
             outer = ends[0] != ends[1]
             loops += len(outer) - int(np.count_nonzero(outer))
+            smallest = min(smallest, smallest_id(ends))
             largest_id = max(largest_id, int(ends[0].max()), int(ends[1].max()))
             least = min(least, float(weight.min(where=outer, initial=np.inf)))
             largest = max(largest, float(weight.max(where=outer, initial=-np.inf)))
@@ -120,7 +124,8 @@ def scan(source: EdgeSource, unit: Unit, n_nodes: int | None, settings: Settings
                 shift, bins = shift + 1, _coarser(bins)
             for column in ends:
                 ingest.count_ids(column, bins, shift)
-    return Scanned(rows, loops, largest_id, least, largest, shift, bins, seconds=clock.seconds, bytes=clock.bytes)
+    found = Scanned(rows, loops, smallest, largest_id, least, largest, shift, bins)
+    return replace(found, seconds=clock.seconds, bytes=clock.bytes)
 
 
 def checked_columns(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from os import PathLike
 from typing import Any
 
@@ -24,6 +24,7 @@ from dask_rac.edges.checks import (
     describe_conflict,
     duplicates_policy,
 )
+from dask_rac.edges.first_id import smallest_id
 from dask_rac.edges.given import read_columns
 from dask_rac.edges.source import Columns, open_edges, read_edges
 from dask_rac.kernels.arrays import Rows
@@ -49,6 +50,8 @@ class Graph:
     """The largest weight; minus infinity if there is no edge."""
     loops: int = 0
     """Self loops that were dropped."""
+    first: int = 0
+    """The smallest id, if the number of nodes was not given."""
 
 
 def load_graph(edges: Any, n_nodes: int | None, settings: Settings, team: Team, memory: int) -> Graph:
@@ -81,7 +84,8 @@ def _load_columns(
     _check_memory(n, memory, f"{what} too large")
     # Kernels are compiled for contiguous, writeable arrays, although they do not write to these.
     source, target = (np.require(column, cluster_id_dtype(n), ["C", "W"]) for column in ends)
-    return _build_rows(n, (source, target, weight), where, settings, team)
+    first = smallest_id(ends) if n_nodes is None else 0
+    return replace(_build_rows(n, (source, target, weight), where, settings, team), first=first)
 
 
 def _build_rows(n: int, columns: EdgeColumns, where: Where, settings: Settings, team: Team) -> Graph:

@@ -148,8 +148,8 @@ class Borders(Receipt):
 class Moved(Receipt):
     """Rows that a shard sends to other shards."""
 
-    names: tuple[str, ...]
-    """One name per group of new shards."""
+    names: tuple[str | None, ...]
+    """One name per group of new shards, None if no row goes to them."""
     columns: tuple[str, ...]
     """Columns of entries, as stored on disk."""
     rows: tuple[int, ...]
@@ -165,7 +165,7 @@ class Moved(Receipt):
         group, (first, _) = next((k, r) for k, r in enumerate(piece_ranges(shards)) if r[0] <= number < r[1])
         rows = self.rows[number] - self.rows[first], self.rows[number + 1] - self.rows[first]
         entries = self.entries[number] - self.entries[first], self.entries[number + 1] - self.entries[first]
-        return Piece(self.names[group], self.columns, rows, entries)
+        return Piece(self.names[group] or "", self.columns, rows, entries)
 
 
 @dataclass(frozen=True)

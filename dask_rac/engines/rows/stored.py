@@ -159,7 +159,7 @@ def _save(graph: Graph, work: Work) -> Step:
     state = State(0, nodes, tuple(receipt.shard for receipt in built))
     _check_mirrors(state, sum(receipt.later for receipt in built))
     size = edges * (2 * sizes.ids + sizes.weight)  # about what it would have as Parquet
-    return Step(state, facts=Facts(nodes, edges, size, graph.least, graph.largest, graph.loops, 0))
+    return Step(state, facts=Facts(nodes, edges, size, graph.least, graph.largest, graph.loops, 0, graph.first))
 
 
 def _ingest(source: EdgeSource, work: Work) -> Step:
@@ -203,6 +203,7 @@ def _ingest(source: EdgeSource, work: Work) -> Step:
         max((receipt.largest for receipt in built), default=-math.inf),
         sum(receipt.loops for receipt in scanned),
         repeats,
+        min((receipt.smallest_id for receipt in scanned if receipt.rows), default=0) if n_nodes is None else 0,
     )
     check_missing(settings.resolved(facts.largest), nodes, facts.least, facts.largest)
     return Step(state, scratch=sum(piece.disk for piece in routed), facts=facts)

@@ -37,8 +37,9 @@ class Sweeper:
             self._open[group] -= 1
             if not self._open[group]:
                 del self._open[group]
-                for moved in self._moved:
-                    self.store.remove(moved.names[group])
+                for name in (moved.names[group] for moved in self._moved):
+                    if name is not None:
+                        self.store.remove(name)
 
     def _pieces(self) -> int:
         """Return the bytes of moved rows that are still on disk."""

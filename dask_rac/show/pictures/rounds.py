@@ -33,13 +33,15 @@ NOTHING = "No rounds"
 WHY = "No round has merged any clusters."
 
 
-def rounds_picture(records: Sequence[RoundRecord]) -> Picture:
+def rounds_picture(records: Sequence[RoundRecord], all_pairs: bool = False) -> Picture:
     """Draw how many clusters there are and how many merge, round by round.
 
     Parameters
     ----------
     records : sequence of RoundRecord
         One record per round, the finisher last.
+    all_pairs : bool
+        Whether these are the rounds of all pairs, not of the edges of a graph.
 
     Returns
     -------
@@ -56,8 +58,8 @@ def rounds_picture(records: Sequence[RoundRecord]) -> Picture:
     leave_room(plot, scale, KEY_ROW)
     label_rounds(plot.xaxis[0])
     label_counts(plot.yaxis[0], scale)
-    _draw(plot, source, any(record.finisher for record in records))
-    return Picture(plot, TITLE, _caption(records), NAME)
+    _draw(plot, source, any(record.finisher for record in records), "pairs" if all_pairs else "edges")
+    return Picture(plot, TITLE, _caption(records, all_pairs), NAME)
 
 
 def round_range(records: Sequence[RoundRecord]) -> Range1d:
@@ -87,7 +89,7 @@ def _shown(merges: NDArray[np.int64], which: NDArray[np.bool_]) -> NDArray[np.fl
     return np.where(which & (merges > 0), merges, np.nan)
 
 
-def _draw(plot: figure, source: ColumnDataSource, finisher: bool) -> None:
+def _draw(plot: figure, source: ColumnDataSource, finisher: bool, things: str) -> None:
     clusters = _line(plot, source, "clusters", BLUE, "circle")
     key = {"clusters": clusters, "merges": _line(plot, source, "round_merges", ORANGE, "square")}
     if finisher:
@@ -96,7 +98,7 @@ def _draw(plot: figure, source: ColumnDataSource, finisher: bool) -> None:
         )
         key["finisher"] = [mark]
     add_key(plot, key, len(key))
-    rows = {"round": "@name", "live clusters": "@clusters{0,0}", "edges": "@edges{0,0}", "merges": "@merges{0,0}"}
+    rows = {"round": "@name", "live clusters": "@clusters{0,0}", things: "@edges{0,0}", "merges": "@merges{0,0}"}
     add_tooltips(plot, clusters[:1], rows | {"fraction merged": "@fraction{0.0000}"}, mode="vline")
 
 
@@ -108,12 +110,12 @@ def _line(plot: figure, source: ColumnDataSource, column: str, colour: str, mark
     return drawn
 
 
-def _caption(records: Sequence[RoundRecord]) -> str:
+def _caption(records: Sequence[RoundRecord], all_pairs: bool) -> str:
     rounds = sum(not record.finisher for record in records)
     merges = sum(record.merges for record in records)
     finished = sum(record.merges for record in records if record.finisher)
     text = (
-        f"Clusters that still have an edge, and how many pairs of them merge, in each of {plural(rounds, 'round')} "
-        f"({plural(merges, 'merge')} in all, logarithmic scale)."
+        f"Clusters{'' if all_pairs else ' that still have an edge'}, and how many pairs of them merge, in each of "
+        f"{plural(rounds, 'round')} ({plural(merges, 'merge')} in all, logarithmic scale)."
     )
     return f"{text} The finisher did the last {finished:,} one after another." if finished else text

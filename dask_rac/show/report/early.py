@@ -41,17 +41,17 @@ def early_page(found: Overview) -> ReportFacts:
         graph_of(header, facts),
         _result(found),
         run=found.store,
-        pictures=_pictures(found.rounds),
+        pictures=_pictures(found.rounds, bool(header.settings.metric)),
         remarks=remarks_of(findings),
         versions=header.versions,
     )
 
 
-def _pictures(records: Sequence[RoundRecord]) -> list[Picture]:
+def _pictures(records: Sequence[RoundRecord], all_pairs: bool) -> list[Picture]:
     """Return pictures of the rounds so far."""
     from dask_rac.show.pictures import alpha_beta_picture, rounds_picture  # noqa: PLC0415 - Bokeh is an extra
 
-    return [rounds_picture(records), alpha_beta_picture(records)] if records else []
+    return [rounds_picture(records, all_pairs), alpha_beta_picture(records)] if records else []
 
 
 def _result(found: Overview) -> dict[str, str]:

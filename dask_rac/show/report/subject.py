@@ -95,7 +95,7 @@ class Subject:
 
     def _pictures(self, first: Snapshot | None, marked: Sequence[Snapshot]) -> list[Picture]:
         """Return the pictures in the order of the page."""
-        pictures = [rounds_picture(self.records), alpha_beta_picture(self.records)]
+        pictures = [rounds_picture(self.records, bool(self.settings.metric)), alpha_beta_picture(self.records)]
         if len(self.phases):
             pictures.append(phases_picture(self.phases))
         if not len(self.lives):
