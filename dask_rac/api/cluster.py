@@ -17,8 +17,11 @@ from dask_rac.base.defaults import setting
 from dask_rac.base.errors import InputError
 from dask_rac.base.events import Listener
 from dask_rac.base.settings import PRECOMPUTED, Settings, checked_settings
-from dask_rac.edges.given import known_nodes
+from dask_rac.edges.given import known_names, known_nodes
+from dask_rac.edges.libraries import as_edges
+from dask_rac.files.arrow_streams import table_if_any
 from dask_rac.files.folder import Folder
+from dask_rac.files.node_names import NamesInMemory
 from dask_rac.results.clustering import Clustering
 from dask_rac.results.stored import StoredClustering, open_result
 from dask_rac.runs.begin import begin_pairs_run, begin_run
@@ -130,11 +133,13 @@ def cluster(
     Parameters
     ----------
     edges
-        The undirected edges: a scipy sparse matrix (symmetric, or one triangle; explicitly stored zeros are edges), a
-        pandas or Dask DataFrame or pyarrow Table with columns `source`, `target`, `weight`, a tuple of those three
-        arrays, or the path of a Parquet file or folder. An edge may be given once, or in both directions with the same
-        weight. If `graph` is given, vectors in any form that `knn_graph` accepts. Vectors without `graph`, as an array
-        or the path of a `.npy` file, or in any form if `metric` is given, are clustered by all their pairs.
+        The undirected edges: a scipy sparse matrix (symmetric, or one triangle; explicitly stored zeros are edges); a
+        pandas or Dask DataFrame, or anything that offers an Arrow stream (pyarrow, Polars, DuckDB, ibis), with columns
+        `source`, `target`, `weight`; a tuple of those three arrays; the path of a Parquet file or folder; the arrays
+        `(indices, distances)` of a library that searches for neighbours; or a networkx or igraph graph whose edges have
+        the attribute `weight`. An edge may be given once, or in both directions with the same weight. If `graph` is
+        given, vectors in any form that `knn_graph` accepts. Vectors without `graph`, as an array or the path of a
+        `.npy` file, or in any form if `metric` is given, are clustered by all their pairs.
     linkage : {"average", "complete", "single", "weighted", "ward"}
         How the distance between two clusters follows from the distances between their nodes: "average" uses the mean,
         "complete" the largest, "single" the smallest, "weighted" the mean of the distances of the two parts of a
@@ -222,6 +227,7 @@ def cluster(
     if store is not None:
         options = RunOptions(**vars(options), store=store)
     request = None if graph is None else request_of(graph, weights)
+    edges = as_edges(edges, store is not None) if metric is None and graph is None else table_if_any(edges)
     if not wait:
         _refuse_early(options, edges, settings, request)
         url = None if store is None else Folder(store).url
@@ -274,6 +280,8 @@ def run_cluster(
     else:
         merges = cluster_edges(edges, settings, options, report)
         result, loops, first = Clustering(merges, settings), merges.loops, merges.first
+    if (names := known_names(edges)) is not None:
+        result.names = NamesInMemory(names)
     return result, edge_warnings(edges, settings, (loops, first, result.n_nodes))
 
 

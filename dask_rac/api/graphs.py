@@ -27,6 +27,8 @@ from dask_rac.vectors.graph.request import GraphRequest, checked_request
 from dask_rac.vectors.graph.stages import GraphFacts, Options
 
 SHARE = 0.5  # fraction of memory that edges may take
+NEGATIVE = {"inner_product": "inner product", "cosine": "cosine"}
+"""What of a pair can be negative, by metric."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +52,7 @@ def knn_graph(
     mode: str = "union",
     method: str = "exact",
     *,
+    weights: str | None = None,
     seed: int = 0,
     columns: Sequence[str] | None = None,
     store: str | PathLike[str] | None = None,
@@ -66,11 +69,12 @@ def knn_graph(
     Parameters
     ----------
     vectors
-        One vector per row: a numpy array, a scipy sparse matrix, a pandas DataFrame, a Dask or Zarr array; or the path
-        or URL of a `.npy` file or a folder of them, a Zarr array, a Zarr group of the arrays `data`, `indices`,
-        `indptr` with the attribute `shape` (sparse rows, as written by anndata), scipy's `.npz`, Parquet with one
-        column of lists or one column per dimension, `.fvecs` or `.bvecs`. Values are float32, float64 or uint8. Files
-        of a folder are read in the order of their names, with numbers compared by value.
+        One vector per row: a numpy array, a scipy sparse matrix, a pandas DataFrame, anything that offers an Arrow
+        stream (pyarrow, Polars, DuckDB, ibis), a Dask or Zarr array; or the path or URL of a `.npy` file or a folder of
+        them, a Zarr array, a Zarr group of the arrays `data`, `indices`, `indptr` with the attribute `shape` (sparse
+        rows, as written by anndata), scipy's `.npz`, Parquet with one column of lists or one column per dimension,
+        `.fvecs` or `.bvecs`. Values are float32, float64 or uint8. Files of a folder are read in the order of their
+        names, with numbers compared by value.
     k : int
         The number of neighbours of each vector, not counting itself.
     metric : {"euclidean", "sqeuclidean", "cosine", "inner_product", "manhattan"}
@@ -82,10 +86,14 @@ def knn_graph(
     method : {"exact", "approximate"}
         "approximate" finds most of the neighbours, and is much faster in many dimensions. The vectors must fit in
         memory, and the recall is measured on a sample. It requires `pip install 'dask-rac[ann]'`.
+    weights : {"distance", "similarity"}, optional
+        What the weights of the edges are. By default what the metric gives: a similarity for "inner_product", a
+        distance for all others. With "cosine", "similarity" gives the cosine itself, and pairs with a negative one get
+        no edge. The other metrics have no similarity of their own.
     seed : int
         The seed of the approximate search.
     columns : names, optional
-        The columns of Parquet or of a DataFrame that hold the vectors, if there are others.
+        The columns of Parquet or of another table that hold the vectors, if there are others.
     store : path or URL, optional
         A new folder for the edges, which are written as Parquet and never all held in memory. If the call is stopped,
         the same call continues. If the graph is complete, the same call returns it.
@@ -116,9 +124,10 @@ def knn_graph(
     Warns
     -----
     UserWarning
-        If the graph is not connected, or if pairs were left out because their inner product is negative.
+        If the graph is not connected, or if pairs were left out because their similarity is negative.
     """
-    request = GraphRequest(checked_request("knn", metric, k=k, mode=mode, method=method, seed=seed), columns)
+    checked = checked_request("knn", metric, k=k, mode=mode, method=method, seed=seed, weights=weights)
+    request = GraphRequest(checked, columns)
     return run_graph(vectors, request, store, Resources(memory, client), progress)
 
 
@@ -127,6 +136,7 @@ def eps_graph(
     eps: float,
     metric: str = "euclidean",
     *,
+    weights: str | None = None,
     columns: Sequence[str] | None = None,
     store: str | PathLike[str] | None = None,
     memory: str | float | None = None,
@@ -143,8 +153,8 @@ def eps_graph(
     vectors
         As for `knn_graph`.
     eps : float
-        The largest distance of an edge; for inner products, the smallest similarity.
-    metric, columns, store, memory, client, progress
+        The largest distance of an edge; where weights are similarities, the smallest similarity.
+    metric, weights, columns, store, memory, client, progress
         As for `knn_graph`.
 
     Returns
@@ -157,7 +167,7 @@ def eps_graph(
     InputError, ResourceError
         As for `knn_graph`.
     """
-    request = GraphRequest(checked_request("eps", metric, eps=eps), columns)
+    request = GraphRequest(checked_request("eps", metric, eps=eps, weights=weights), columns)
     return run_graph(vectors, request, store, Resources(memory, client), progress)
 
 
@@ -165,6 +175,7 @@ def complete_graph(
     vectors: Any,
     metric: str = "euclidean",
     *,
+    weights: str | None = None,
     columns: Sequence[str] | None = None,
     store: str | PathLike[str] | None = None,
     memory: str | float | None = None,
@@ -177,7 +188,7 @@ def complete_graph(
 
     Parameters
     ----------
-    vectors, metric, columns, store, memory, client, progress
+    vectors, metric, weights, columns, store, memory, client, progress
         As for `knn_graph`.
 
     Returns
@@ -190,7 +201,7 @@ def complete_graph(
     InputError, ResourceError
         As for `knn_graph`.
     """
-    request = GraphRequest(checked_request("complete", metric), columns)
+    request = GraphRequest(checked_request("complete", metric, weights=weights), columns)
     return run_graph(vectors, request, store, Resources(memory, client), progress)
 
 
@@ -232,7 +243,7 @@ def memory_graph(
 
 def with_facts(frame: Any, facts: GraphFacts) -> Any:
     """Return a DataFrame of edges with the facts of its graph as attributes, and warn where that is due."""
-    weights = checked_metric(facts.metric).weights
+    weights = facts.weights or checked_metric(facts.metric).weights
     frame.attrs = {"n_nodes": facts.nodes, "weights": weights, "graph": asdict(facts)}
     warn_of(facts)
     return frame
@@ -244,6 +255,7 @@ def warn_of(facts: GraphFacts) -> None:
         warnings.warn(advice, stacklevel=5)
     if facts.dropped:
         warnings.warn(
-            f"{facts.dropped:,} pairs have a negative inner product and got no edge: a pair without an edge weighs 0",
+            f"{facts.dropped:,} pairs have a negative {NEGATIVE[facts.metric]} and got no edge: a pair without an edge "
+            "weighs 0",
             stacklevel=5,
         )

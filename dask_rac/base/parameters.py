@@ -39,14 +39,18 @@ METRIC = Parameter("euclidean", ("euclidean", "sqeuclidean", "cosine", "inner_pr
 PAIRS_METRIC = Parameter(None, (*METRIC.words, "precomputed"))
 """How vectors are compared where all pairs are clustered, or that their distances are given."""
 
+GRAPH_WEIGHTS = Parameter(None, get_args(Weights))
+"""What the weights of a graph of vectors are; None if they are what the metric gives."""
+
 GRAPHS: dict[str, dict[str, Parameter]] = {
     "knn": {
         "k": Parameter(15),
         "mode": Parameter("union", ("union", "mutual")),
         "method": Parameter("exact", ("exact", "approximate")),
+        "weights": GRAPH_WEIGHTS,
         "seed": Parameter(0),
     },
-    "eps": {"eps": Parameter()},
-    "complete": {},
+    "eps": {"eps": Parameter(), "weights": GRAPH_WEIGHTS},
+    "complete": {"weights": GRAPH_WEIGHTS},
 }
 """The kinds of graphs of vectors, and the parameters of each besides the metric."""

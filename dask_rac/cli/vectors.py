@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from dask_rac.base.parameters import GRAPHS, METRIC
+from dask_rac.base.parameters import GRAPH_WEIGHTS, GRAPHS, METRIC
 from dask_rac.cli import options
 from dask_rac.cli.shell import Shell
 
@@ -28,6 +28,7 @@ def _of_vectors(command: Callable[..., Any]) -> Callable[..., Any]:
             "-o", "--output", required=True, type=options.Output(), metavar="EDGES", help="New folder of Parquet files."
         ),
         options.words("metric", METRIC, "NAME", "euclidean (default), cosine, manhattan, …"),
+        options.words("weights", GRAPH_WEIGHTS, "KIND", "similarity: the cosine, not 1 - cosine."),
         click.option("--columns", metavar="A,B,…", help="Parquet columns to use; default all."),
         options.memory,
         options.as_json,
@@ -57,7 +58,7 @@ def _of_vectors(command: Callable[..., Any]) -> Callable[..., Any]:
 def knn(shell: Shell, vectors: str, **settings: Any) -> None:
     """The k nearest neighbours of each vector.
 
-    VECTORS: .npy, .npz, .fvecs, .bvecs, Parquet or Zarr, a path or URL. To resume, repeat the command.
+    VECTORS: .npy, .npz, .fvecs, .bvecs, Parquet, Zarr. To resume, repeat it.
     """
     from dask_rac.api.graphs import knn_graph
 

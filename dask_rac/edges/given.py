@@ -13,14 +13,13 @@ from numpy.typing import NDArray
 from dask_rac.base.errors import InputError, Where, plain_row, refuse_nulls
 from dask_rac.base.parameters import SETTINGS
 from dask_rac.base.settings import EDGE_COLUMNS
+from dask_rac.edges.libraries import as_edges
 from dask_rac.edges.source import Columns, is_table, table_edges
 
 
 def known_nodes(edges: Any, weights: str) -> int | None:
     """Return the number of nodes that a DataFrame states, as those built from vectors do; check its kind of weights."""
-    known = getattr(edges, "attrs", None)
-    if not isinstance(known, dict):
-        return None
+    known = _attributes(edges)
     _check_attrs(known.get("weights"), weights)
     nodes = known.get("n_nodes")
     return nodes if isinstance(nodes, int) and nodes >= 0 else None
@@ -36,8 +35,21 @@ def _check_attrs(stated: Any, weights: str) -> None:
         )
 
 
+def known_names(edges: Any) -> list[str] | None:
+    """Return the names of the nodes that a DataFrame states, as those made from graphs of other libraries do."""
+    names = _attributes(edges).get("names")
+    return names if isinstance(names, list) else None
+
+
+def _attributes(edges: Any) -> dict[Any, Any]:
+    """Return what is written down beside a DataFrame."""
+    known = getattr(edges, "attrs", None)
+    return known if isinstance(known, dict) else {}
+
+
 def read_columns(edges: Any) -> tuple[Columns, Where]:
     """Return the three columns of any supported table."""
+    edges = as_edges(edges)
     if is_table(edges):
         return table_edges(edges)
     if is_dask_frame(edges):
@@ -64,9 +76,9 @@ def _unusable(edges: Any) -> InputError:
         )
     kind = f"{type(edges).__module__}.{type(edges).__qualname__}".removeprefix("builtins.")
     return InputError(
-        f"edges cannot be a {kind}: give a scipy sparse matrix, a pandas or Dask DataFrame or Arrow table with columns "
-        "source, target, weight, a tuple of those three arrays, or the path of a Parquet file or folder; other tables "
-        "usually have a to_arrow() method"
+        f"edges cannot be a {kind}: give a scipy sparse matrix, a pandas, Dask or Polars DataFrame or Arrow table with "
+        "columns source, target, weight, a tuple of those three arrays, (indices, distances) of neighbours, a networkx "
+        "or igraph graph, or the path of a Parquet file or folder; other tables usually have a to_arrow() method"
     )
 
 

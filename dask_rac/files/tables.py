@@ -62,8 +62,12 @@ def write_merges(folder: Folder, name: str, columns: Iterable[NDArray[Any]]) -> 
 
 def write_frame(frame: pd.DataFrame, folder: Folder, number: int) -> None:
     """Write a partition of edges unchanged."""
+    write_partition(pa.Table.from_pandas(frame, preserve_index=False), folder, number)
+
+
+def write_partition(table: pa.Table, folder: Folder, number: int) -> None:
+    """Write some of the edges unchanged."""
     buffer = BytesIO()
-    table = pa.Table.from_pandas(frame, preserve_index=False)
     pq.write_table(table, buffer, row_group_size=ROW_GROUP, compression="none", write_page_checksum=True)
     folder.write(partition_name(number), buffer.getvalue())
 

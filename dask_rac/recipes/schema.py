@@ -130,6 +130,7 @@ STEPS: dict[str, dict[str, Key]] = {
         "mode": Key(_text),
         "method": Key(_text),
         "eps": Key(_number),
+        "weights": Key(_text),
         "metric": Key(_text, METRIC.default),
         "columns": Key(_one_or_list(_text)),
         "seed": Key(whole),
@@ -201,6 +202,6 @@ def particulars(given: Mapping[str, Any], kinds: Mapping[str, Mapping[str, Param
             raise InputError(f"kind={given['kind']!r} does not take {name}: remove it")
     values = {name: rule.default if given[name] is None else given[name] for name, rule in known.items()}
     for name, value in values.items():
-        if value is None:
+        if value is None and not known[name].words:
             raise InputError(f"kind={given['kind']!r} needs {name}")
     return values

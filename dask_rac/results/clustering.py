@@ -22,6 +22,7 @@ from dask_rac.base.settings import MERGE_COLUMNS, Settings
 from dask_rac.base.spans import starts_of
 from dask_rac.engines.contract import MergeList
 from dask_rac.engines.rows.load import Graph, load_graph
+from dask_rac.files.arrow_streams import merges_stream
 from dask_rac.files.exports import Walk, tree_kind, write_matrix, write_merge_file, write_newick
 from dask_rac.files.labels import check_labels, write_labels
 from dask_rac.files.node_names import NodeNames
@@ -298,6 +299,10 @@ class Clustering(Views):
             return None
         low, high = (self._settings.sign * self._tree.distances[[0, -1]]).tolist()
         return low, high
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """Return the merges as an Arrow stream, for `pyarrow.table`, `polars.DataFrame` or a query of DuckDB."""
+        return merges_stream(self._parts(), requested_schema)
 
     def __repr__(self) -> str:
         facts = ", ".join(f"{name}={value}" for name, value in self.facts().items())

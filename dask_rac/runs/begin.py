@@ -20,6 +20,7 @@ from dask_rac.edges.checks import check_missing
 from dask_rac.edges.conflicts import ConflictError, find_conflict
 from dask_rac.edges.given import is_dask_frame, require_columns
 from dask_rac.edges.source import EdgeSource, open_edges
+from dask_rac.edges.streams import EdgeStream
 from dask_rac.engines.matrix.given import open_pairs
 from dask_rac.engines.matrix.in_memory import refuse_large
 from dask_rac.engines.rows.load import Graph, load_graph
@@ -72,7 +73,7 @@ def begin_run(edges: Any, settings: Settings, options: RunOptions, report: Liste
         undo.append(HEADER)
         run = StoredRun(store, header, scheduler, budget, report, options.limits, exclusive=held)
         with resumable(store):
-            run_to_end(run, _spool(given, store, scheduler, run) if is_dask_frame(given) else given)
+            run_to_end(run, _spool(given, store, scheduler, run) if _is_spooled(given) else given)
     report(Event("done", run.facts.nodes, run.journal.merged))
     return run.journal
 
@@ -115,7 +116,9 @@ def run_to_end(run: StoredRun, given: EdgeSource | Graph | None) -> None:
 
 
 def _open_input(edges: Any, n_nodes: int | None, settings: Settings) -> Graph | Any:
-    """Return edges that are not on disk: a Dask DataFrame as it is, edges in memory as a graph."""
+    """Return edges that are not on disk: a Dask DataFrame or a stream as it is, edges in memory as a graph."""
+    if isinstance(edges, EdgeStream):
+        return edges
     if is_dask_frame(edges):
         require_columns(edges.columns)
         return edges
@@ -187,15 +190,25 @@ def _begin_store(store: Folder, header: Header) -> None:
         raise StoreError(taken_text(store))
 
 
-def _spool(frame: Any, store: Folder, scheduler: Scheduler, run: StoredRun) -> EdgeSource:
-    """Write the partitions of a Dask DataFrame to the store, so that tasks can read them twice."""
+def _is_spooled(given: Any) -> bool:
+    """Whether edges are written to the store before they are read."""
+    return isinstance(given, EdgeStream) or is_dask_frame(given)
+
+
+def _spool(given: Any, store: Folder, scheduler: Scheduler, run: StoredRun) -> EdgeSource:
+    """Write the partitions of a Dask DataFrame, or a stream, to the store, so that tasks can read them twice."""
     run.report(Event("load"))
+    stream = isinstance(given, EdgeStream)
     try:
         with run.explained():
-            scheduler.compute(spool_graph(frame, store), lambda *_: None)
+            if stream:
+                given.write(store)
+            else:
+                scheduler.compute(spool_graph(given, store), lambda *_: None)
     except StoppedError as error:
+        what = "stream of edges" if stream else "Dask DataFrame"
         if not is_disk_full(error.__cause__):
-            raise ResourceError(f"{error}; the Dask DataFrame is not completely written") from error
-        remedy = "make room and start again; the Dask DataFrame is not completely written"
+            raise ResourceError(f"{error}; the {what} is not completely written") from error
+        remedy = f"make room and start again; the {what} is not completely written"
         raise ResourceError(disk_full_text(store.url, remedy)) from error
     return open_edges(f"{store.url}/{INPUT}")

@@ -73,7 +73,10 @@ def test_edges_that_are_there_serve_another_run_of_the_same(tmp_path: Path) -> N
         ({}, "has neither k nor eps nor kind"),
         ({"kind": "ring"}, "kind='ring' is unknown"),
         ({"k": 5, "memory": "1GB"}, "pass that to cluster itself"),
-        ({"k": 5, "eps": 1.0}, "'eps', which is not an option of knn: it takes metric, columns, k, mode, method, seed"),
+        (
+            {"k": 5, "eps": 1.0},
+            "'eps', which is not an option of knn: it takes metric, columns, k, mode, method, weights, seed",
+        ),
         ({"kind": "eps"}, "has no eps"),
         ({"k": 5, "metric": "inner_product"}, "these edges have similarities: set weights='similarity'"),
         (15, "is not a dict"),

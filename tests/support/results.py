@@ -12,7 +12,7 @@ import dask_rac
 
 def merge_set(clustering: dask_rac.Clustering) -> list[tuple[Any, ...]]:
     """The merges without their rounds, by the cluster that each ends."""
-    merges = clustering.merges
+    merges = merges_frame(clustering)
     columns = (merges[name].tolist() for name in ("right", "left", "height", "size"))
     return sorted(zip(*columns, strict=True))
 

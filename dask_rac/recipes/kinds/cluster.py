@@ -54,7 +54,7 @@ def _check(keys: Keys, parent: Keys | None) -> None:
     if keys["shards"] is not None:
         check_whole("shards", keys["shards"], 1)
     if parent is not None and "metric" in parent:
-        check_kind(checked_metric(parent["metric"]).weights, keys["weights"])
+        check_kind(parent["weights"] or checked_metric(parent["metric"]).weights, keys["weights"])
 
 
 def _check_generated(kind: str, metric: str) -> None:

@@ -19,6 +19,8 @@ class Metric:
     """Whether large weights mean near; kernels use the negated weight."""
     sparse: bool = True
     """Whether the metric supports sparse vectors."""
+    complement: bool = False
+    """Whether 1 - weight is a similarity that has a name."""
 
     @property
     def weights(self) -> str:
@@ -41,7 +43,7 @@ METRICS = {
     for metric in (
         Metric("euclidean", pairs.EUCLIDEAN),
         Metric("sqeuclidean", pairs.SQUARED),
-        Metric("cosine", pairs.COSINE),
+        Metric("cosine", pairs.COSINE, complement=True),
         Metric("inner_product", pairs.INNER, similarity=True),
         Metric("manhattan", pairs.MANHATTAN, sparse=False),
     )

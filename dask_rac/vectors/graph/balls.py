@@ -46,11 +46,13 @@ def find_near(job: GraphJob, number: int) -> int:
 
 def _near(job: GraphJob, first: int, last: int) -> Iterator[Near]:
     """Yield the near vectors after each vector from `first` to `last`; rows are numbered from `first`."""
+    request = job.request
+    eps = 1.0 - request.eps if request.complements else request.eps
     if job.tree:
-        tree = shared_tree(job.source, job.request.metric, job.token)
-        yield from tree_near(tree, job.request.metric, job.request.eps, (first, last), job.kept)
+        tree = shared_tree(job.source, request.metric, job.token)
+        yield from tree_near(tree, request.metric, eps, (first, last), job.kept)
         return
-    eps = -job.request.eps if job.request.metric.similarity else job.request.eps
+    eps = -eps if request.metric.similarity else eps
     with one_core():
         own = job.side((first, last))
         yield from near(own, own, eps, True)

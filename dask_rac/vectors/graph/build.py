@@ -32,7 +32,7 @@ from dask_rac.files.output import continued, refuse_taken_folder, replace_file, 
 from dask_rac.tasks.scheduler import Scheduler
 from dask_rac.tasks.task_graph import spread
 from dask_rac.tasks.workers import Workers
-from dask_rac.vectors.compare.metrics import refuse_sparse
+from dask_rac.vectors.compare.metrics import METRICS, refuse_sparse
 from dask_rac.vectors.graph.request import Request, check_request
 from dask_rac.vectors.graph.stages import GraphFacts, Options, Stages
 from dask_rac.vectors.sources.opening import (
@@ -105,6 +105,8 @@ def _mark(vectors: Any, source: VectorSource | None) -> str:
 def _identity(request: Request, mark: str) -> str:
     """Return what identifies a graph: the request and the vectors."""
     settings = {**asdict(request), "metric": request.metric.name}
+    if not request.complements:  # the metric says it, and graphs of earlier versions do not
+        del settings["weights"]
     return json.dumps([settings, mark], sort_keys=True)
 
 
@@ -165,12 +167,19 @@ def _refuse_other(before: str, now: str, place: str) -> None:
     if before == now:
         return
     (recorded, mark), (wanted, other) = _parts(before), _parts(now)
+    recorded, wanted = _with_weights(recorded), _with_weights(wanted)
     differ = [name for name, value in wanted.items() if recorded.get(name) != value]
     differ = ["kind"] if "kind" in differ else differ
     changed = [f"{name} was {quoted(recorded.get(name))}, is now {quoted(wanted[name])}" for name in differ]
     if mark != other:
         changed.append("the vectors differ")
     raise InputError(f"{place} belongs to another graph ({'; '.join(changed)}): delete it, or choose another path")
+
+
+def _with_weights(settings: dict[str, Any]) -> dict[str, Any]:
+    """Return the settings of a graph with its kind of weights, which they have only if the metric does not say it."""
+    metric = METRICS.get(settings.get("metric", ""))
+    return settings if metric is None else {**settings, "weights": settings.get("weights", metric.weights)}
 
 
 @contextmanager

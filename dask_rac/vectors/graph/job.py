@@ -72,20 +72,22 @@ def bundle(kind: str, *numbers: int) -> str:
 
 
 def write_edges(job: GraphJob, name: str, parts: Edges) -> Written:
-    """Write edges in row groups. Similarities get their sign back; pairs with a negative one get no edge."""
+    """Write edges in row groups. Similarities are made of what was compared; pairs with a negative one get no edge."""
     ids, count = edge_id_dtype(job.nodes), [0, 0]
+    similar = job.request.weights == "similarity"
+    top = 1.0 if job.request.complements else 0.0  # the similarity is this minus what was compared
 
     def kept() -> Edges:
         for source, target, weight in parts:
-            near = slice(None) if not job.request.metric.similarity else weight <= 0
-            part = source[near], target[near], 0.0 - weight[near] if job.request.metric.similarity else weight
+            near = slice(None) if not similar else weight <= top
+            part = source[near], target[near], top - weight[near] if similar else weight
             count[0] += len(part[0])
             count[1] += len(source) - len(part[0])
             yield part
 
     groups = row_groups(kept(), (ids, ids, np.dtype(np.float64)), job.limits.group_edges)
     first = next(groups, (np.empty(0, ids), np.empty(0, ids), np.empty(0)))  # a file may hold no edge
-    NewFolder(job.folder, job.nodes, job.request.metric.weights).write(name, chain((first,), groups))
+    NewFolder(job.folder, job.nodes, job.request.weights).write(name, chain((first,), groups))
     return Written(*count)
 
 

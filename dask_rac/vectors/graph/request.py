@@ -23,9 +23,11 @@ def checked_request(
     method: Any = KNN["method"].default,
     eps: Any = 0.0,
     seed: Any = KNN["seed"].default,
+    weights: Any = None,
 ) -> Request:
     """Check each parameter of a graph, and return the request."""
     wanted = checked_metric(metric)
+    kind_of_weights = _checked_weights(wanted, weights)
     check_whole("k", k, 1)
     check_whole("seed", seed, 0)
     check_word("mode", mode, KNN["mode"].words)
@@ -33,7 +35,25 @@ def checked_request(
     radius = checked_number("eps", eps)
     if math.isinf(radius) or radius < 0:
         raise InputError(f"eps={eps!r} is not a finite number, 0 or more")
-    return Request(kind, wanted, int(k), mode, method, radius, int(seed))
+    return Request(kind, wanted, int(k), mode, method, radius, int(seed), kind_of_weights)
+
+
+def _checked_weights(metric: Metric, weights: Any) -> str:
+    """Return what the weights of a graph are; raise if the metric does not give them."""
+    if weights is None:
+        return metric.weights
+    check_word("weights", weights, KNN["weights"].words)
+    if weights == metric.weights or (weights == "similarity" and metric.complement):
+        return str(weights)
+    if weights == "distance":
+        raise InputError(
+            f"weights='distance', but metric={metric.name!r} is a similarity, and no distance follows from it: leave "
+            "weights out, or use metric='cosine'"
+        )
+    raise InputError(
+        f"weights='similarity', but metric={metric.name!r} is a distance, and many similarities could follow from it: "
+        "use metric='cosine', or convert the weights of the graph yourself"
+    )
 
 
 def request_of(graph: Any, weights: str) -> GraphRequest:
@@ -57,7 +77,8 @@ def request_of(graph: Any, weights: str) -> GraphRequest:
         raise InputError(f"graph={graph!r} has no eps: give the largest distance of an edge")
     defaults = {name: parameter.default for name, parameter in GRAPHS[kind].items()}
     request = checked_request(kind, **{"metric": METRIC.default, **defaults, **options})
-    check_kind(request.metric.weights, weights)
+    other = f", or weights={weights!r} in graph=dict(...) as well" if request.metric.complement else ""
+    check_kind(request.weights, weights, "set weights={known!r}" + other)
     return GraphRequest(request, columns)
 
 
@@ -79,6 +100,13 @@ class Request:
     eps: float
     seed: int
     """Seed of the approximate search."""
+    weights: str
+    """Whether the edges have distances or similarities."""
+
+    @property
+    def complements(self) -> bool:
+        """Whether weights are turned from distances into similarities: 1 - distance."""
+        return self.weights != self.metric.weights
 
 
 @dataclass(frozen=True)

@@ -71,6 +71,8 @@ class GraphFacts:
     """Identifies this graph: the vectors and the request."""
     files: int | None = None
     """Number of files of edges; None if the graph was built by a version that did not record it."""
+    weights: str | None = None
+    """Whether the edges have distances or similarities; None in graphs of a version that did not record it."""
 
     def advice(self) -> str | None:
         """Return advice for a graph with several components, None for a connected one."""
@@ -124,7 +126,7 @@ class Stages:
         neighbours.forget_graph(job.token)
         facts = request.kind, request.metric.name, source.rows, edges, components, largest
         method = "approximate" if recall is not None else "tree" if job.tree else "products"
-        return GraphFacts(*facts, method, recall, dropped, files=len(written))
+        return GraphFacts(*facts, method, recall, dropped, files=len(written), weights=request.weights)
 
     def _planned(self) -> tuple[list[Span], bool]:
         """Return the spans that tasks work on, and whether to use a tree; raise if memory or disk do not suffice."""

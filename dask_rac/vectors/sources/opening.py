@@ -17,8 +17,10 @@ import scipy.sparse as sp
 
 from dask_rac.base.errors import InputError
 from dask_rac.base.names import PARQUET_ENDINGS
+from dask_rac.files.arrow_streams import as_table
 from dask_rac.files.listing import list_files
 from dask_rac.files.reading import readable
+from dask_rac.vectors.sources.arrow_tables import open_table
 from dask_rac.vectors.sources.flat import FLAT_ENDINGS, open_flat
 from dask_rac.vectors.sources.memory import NAME, as_array, open_array, open_frame, open_matrix
 from dask_rac.vectors.sources.npz_files import open_npz
@@ -48,13 +50,15 @@ def open_vectors(vectors: Any, columns: Sequence[str] | None = None) -> VectorSo
     """Open vectors of any known form; raise if their shape, dtype or metadata is wrong.
 
     Arrays in memory are read in place, files by ranges; only a .npz of scipy is loaded whole. `columns` chooses columns
-    of Parquet files and DataFrames.
+    of Parquet files and tables.
     """
     columns = [columns] if isinstance(columns, str) else columns
     if isinstance(vectors, str | PathLike):
         return _open_path(fspath(vectors), columns)
     if isinstance(vectors, pd.DataFrame):
         return open_frame(vectors, columns)
+    if (table := as_table(vectors)) is not None:
+        return open_table(table, columns)
     _refuse_columns(columns, NAME)
     if sp.issparse(vectors):
         return open_matrix(vectors)
@@ -120,4 +124,4 @@ def _open_found(name: str, columns: Sequence[str] | None) -> VectorSource:
 def _refuse_columns(columns: Sequence[str] | None, what: str) -> None:
     """Raise if `columns` was given for a form without columns."""
     if columns is not None:
-        raise InputError(f"columns= chooses columns of Parquet files and DataFrames: leave it out for {what}")
+        raise InputError(f"columns= chooses columns of Parquet files and tables: leave it out for {what}")

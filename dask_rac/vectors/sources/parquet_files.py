@@ -12,26 +12,21 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from dask_rac.base.errors import InputError, Where, refuse_nulls, refuse_rows
-from dask_rac.base.text import listed
+from dask_rac.base.errors import InputError, refuse_nulls
 from dask_rac.files.parquet_input import checked_groups
 from dask_rac.files.ranges import opened
 from dask_rac.files.reading import readable
 from dask_rac.files.stamps import stamp
 from dask_rac.files.urls import is_local, locate
+from dask_rac.vectors.sources.arrow_columns import are_lists, column_kind, fill_rows, only_columns
 from dask_rac.vectors.sources.source import FileSource, Part, check_shape, shown_name, widest
 
-KINDS = {pa.float32(): "float32", pa.float64(): "float64", pa.uint8(): "uint8"}
 BUFFER = 2**20  # bytes requested at a time, per column
 FOOTERS = 64  # kept by each process
 AT_ONCE = 16  # footers requested from an object store
-
-PANDAS_INDEX = "__index_level_"  # prefix of columns that pandas made from an index
-SHOWN = 8  # columns listed in a message
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,14 +77,7 @@ class ParquetSource(FileSource):
         def where(row: int) -> str:
             return f"row {first + row} of {part.shown}"
 
-        for number, name in enumerate(self.columns):
-            column: Any = batch.column(name)
-            if column.null_count:
-                refuse_nulls(column.is_null().to_numpy(zero_copy_only=False), name, where)
-            if self.lists:
-                out[:] = _list_values(column, name, self.dimensions, where).reshape(-1, self.dimensions)
-            else:
-                out[:, number] = column.to_numpy(zero_copy_only=False)
+        fill_rows(out, batch, self.columns, self.lists, where)
 
 
 def open_parquet(
@@ -106,17 +94,13 @@ def open_parquet(
     else:
         with ThreadPoolExecutor(AT_ONCE) as pool:
             all_facts = list(pool.map(facts, files))
-    chosen = tuple(columns) if columns is not None else _only_columns(all_facts[0][1], all_facts[0][0].shown)
-    kinds = [_kind(schema, column, part.shown) for part, schema in all_facts for column in chosen]
-    lists = {is_list for _, is_list in kinds}
-    if True in lists and (len(lists) > 1 or len(chosen) > 1):
-        raise InputError(
-            f"columns {', '.join(chosen)} of {name} are lists and numbers: choose one column of lists, or only numbers"
-        )
+    chosen = tuple(columns) if columns is not None else only_columns(all_facts[0][1], all_facts[0][0].shown)
+    kinds = [column_kind(schema, column, part.shown) for part, schema in all_facts for column in chosen]
+    lists = are_lists(kinds, chosen, name)
     parts = tuple(part for part, _ in all_facts)
     rows = sum(part.rows for part in parts)
     check_shape((rows, len(chosen)), name)
-    dimensions = _list_length(name, parts, chosen[0]) if True in lists else len(chosen)
+    dimensions = _list_length(name, parts, chosen[0]) if lists else len(chosen)
     check_shape((rows, dimensions), name)
     source = ParquetSource(
         name=name,
@@ -130,7 +114,7 @@ def open_parquet(
         on_disk=True,
         parts=parts,
         columns=chosen,
-        lists=True in lists,
+        lists=lists,
     )
     _check_lengths(source)
     return source
@@ -144,46 +128,6 @@ def _facts(url: str, path: str, info: dict[str, Any], shown: str) -> tuple[Parqu
         groups = checked_groups(footer, shown)
     size, rows = int(info["size"]), footer.num_rows
     return ParquetPart(path=path, shown=shown, rows=rows, bytes=size, stamp=stamp(info), groups=groups), schema
-
-
-def _only_columns(schema: pa.Schema, shown: str) -> tuple[str, ...]:
-    """Return the columns that must be the vectors: the only one with lists, or all; raise if that is not clear."""
-    fields = [field for field in schema if not field.name.startswith(PANDAS_INDEX)]
-    lists = [field.name for field in fields if _values(field.type) in KINDS and field.type not in KINDS]
-    numbers = [field.name for field in fields if field.type in KINDS]
-    if len(lists) == 1 and not numbers:
-        return (lists[0],)
-    if numbers and len(numbers) == len(fields):
-        return tuple(numbers)
-    others = sorted(fields, key=lambda field: field.name in numbers)  # those that are not numbers come first
-    listed = ", ".join(f"{field.name} ({field.type})" for field in others[:SHOWN])
-    more = f" and {len(others) - SHOWN} more" if len(others) > SHOWN else ""
-    raise InputError(
-        f"it is not clear which of the {len(fields)} columns of {shown} are the vectors: choose one of lists, or one "
-        f"per dimension, of {', '.join(sorted(KINDS.values()))}, with columns=; there are {listed or 'none'}{more}"
-    )
-
-
-def _kind(schema: pa.Schema, column: str, shown: str) -> tuple[str, bool]:
-    """Return the dtype of a column, and whether it holds lists."""
-    names = schema.names
-    if names.count(column) != 1:
-        count = f"{names.count(column)} columns" if column in names else "no column"
-        raise InputError(f"{shown} has {count} {column!r}: it has {listed(names)}; choose with columns=")
-    kind = schema.field(column).type
-    if _values(kind) not in KINDS:
-        raise InputError(
-            f"column {column!r} of {shown} is {kind}, not {', '.join(sorted(KINDS.values()))} or lists of them: cast "
-            "it to float32"
-        )
-    return KINDS[_values(kind)], kind not in KINDS
-
-
-def _values(kind: Any) -> pa.DataType:
-    """Return the type of the values of a list type; other types are returned unchanged."""
-    is_list = pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
-    values: pa.DataType = kind.value_type if is_list else kind
-    return values
 
 
 def _list_length(name: str, parts: Sequence[ParquetPart], column: str) -> int:
@@ -230,21 +174,3 @@ def _footer(name: str, path: str, size: int, _stamp: str) -> pq.FileMetaData:
     """Return the footer of a file; each process reads it only once."""
     with opened(locate(name)[0], path, size) as file:
         return pq.ParquetFile(file).metadata
-
-
-def _list_values(column: Any, name: str, dimensions: int, where: Where) -> NDArray[Any]:
-    """Return the values of lists; raise unless all have the same length and no nulls."""
-    lengths = pc.list_value_length(column).to_numpy(zero_copy_only=False)
-    wrong = lengths != dimensions
-    if wrong.any():
-        at = int(wrong.argmax())
-        raise InputError(
-            f"column {name!r} has {lengths[at]} values in {where(at)}, the first row has {dimensions}: make all lists "
-            "equally long"
-        )
-    values = column.flatten()
-    if values.null_count:
-        missing = values.is_null().to_numpy(zero_copy_only=False).reshape(-1, dimensions).any(axis=1)
-        refuse_rows(missing, name, "null in part", "drop or fill them", where)
-    array: NDArray[Any] = values.to_numpy(zero_copy_only=False)
-    return array
