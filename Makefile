@@ -11,7 +11,7 @@ MEASURED := --numprocesses=2 --dist=worksteal --durations=30 --cov --cov-report=
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test lint types soak campaign bench docs clean clean-cache
+.PHONY: help demo test suite lint types soak campaign bench docs notebooks wheel clean clean-cache
 
 help: ## list all targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' Makefile
@@ -25,6 +25,9 @@ test: lint types $(KERNELS) ## run lint, types and all tests, and report coverag
 	NUMBA_DISABLE_JIT=1 HYPOTHESIS_PROFILE=interpreted \
 	    $(BIN)/python -m pytest $(MEASURED) --cov-append -m 'kernels and not soak'
 	$(BIN)/coverage report
+
+suite: $(INSTALLED) $(KERNELS) ## run all tests, without lint, types and coverage
+	$(BIN)/python -m pytest --numprocesses=2 --dist=worksteal
 
 lint: $(INSTALLED) ## check rules and formatting with ruff
 	$(BIN)/ruff check
@@ -45,6 +48,16 @@ bench: $(INSTALLED) $(KERNELS) ## measure time and memory
 docs: $(DOCS) $(KERNELS) ## build the documentation: docs/_build/html/index.html
 	rm -rf docs/generated
 	$(BIN)/python -m sphinx -q -W --keep-going -n -b html docs docs/_build/html
+
+notebooks: $(INSTALLED) $(KERNELS) ## run the notebooks and save them with their outputs
+	$(BIN)/python -m tests.support.notebooks
+
+wheel: | $(BIN)/python ## build the wheel, and try it in an environment of its own
+	rm -rf build dist
+	$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist .
+	$(BIN)/python -m venv build/alone
+	build/alone/bin/python -m pip install --quiet "$$(echo dist/*.whl)[plot]"
+	cd build && alone/bin/dask-rac --version && alone/bin/dask-rac demo --nodes 2000
 
 clean-cache: ## delete numba's caches
 	find dask_rac \( -name '*.nbi' -o -name '*.nbc' \) -delete
