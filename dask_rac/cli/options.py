@@ -159,6 +159,33 @@ def settings(command: Command) -> Command:
     return command
 
 
+def cuts(command: Command) -> Command:
+    """Add the options that say which flat clusters are wanted."""
+    options: list[Callable[[Command], Command]] = [
+        click.option("--height", type=float, multiple=True, metavar="H", help="Clusters at this height; repeatable."),
+        click.option("--n-clusters", type=Whole(), multiple=True, metavar="K", help="This many clusters; repeatable."),
+        click.option("--min-size", type=Whole(), metavar="N", help="Label smaller clusters -1."),
+        click.option("--max-size", type=Whole(), metavar="N", help="Split larger clusters further."),
+        click.option("--method", type=Word("eom", "leaf"), metavar="NAME", help="By stability: eom or leaf."),
+        click.option("--min-cluster-size", type=Whole(), multiple=True, metavar="N", help="For --method; repeatable."),
+        click.option("--cluster-selection-epsilon", type=float, metavar="H", help="For --method: no splits below."),
+        click.option("--allow-single-cluster", is_flag=True, default=None, help="For --method: one may be all."),
+        click.option("--max-cluster-size", type=Whole(), metavar="N", help="For --method eom."),
+    ]
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+def wanted_cuts(given: dict[str, Any]) -> dict[str, Any]:
+    """Return the options of `cuts` that were given, as arguments of `Clustering.cut`."""
+    if given["method"] is None and bool(given["height"]) == bool(given["n_clusters"]):
+        raise click.UsageError("pass either --height or --n-clusters, once or several times, or --method")
+    wanted = {name: value for name, value in given.items() if value is not None and value != ()}
+    several = {name: list(value) for name, value in wanted.items() if isinstance(value, tuple)}
+    return wanted | {name: values if len(values) > 1 else values[0] for name, values in several.items()}
+
+
 def trust_source(command: Command) -> Command:
     """Add --trust-source."""
     text = "Open the input that RUN names, even at another server."

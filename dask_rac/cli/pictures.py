@@ -6,14 +6,18 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from rich.table import Table
+from rich.text import Text
 from rich.tree import Tree
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from dask_rac.base.events import RoundRecord
     from dask_rac.tree.top import Branch
 
 BAR = 24
 MOST_ROUNDS = 24  # with more, those in the middle are left out
+MOST_MERGES = 40  # as above, in two halves
 
 
 def facts(rows: Mapping[str, str]) -> Table:
@@ -64,3 +68,22 @@ def _branch_text(branch: Branch) -> str:
     if branch.size == 1:
         return f"node {branch.node}"
     return f"{branch.size:,} nodes at {branch.height:.4g}{'' if branch.children else ' …'}"
+
+
+def path(merges: pd.DataFrame) -> Table:
+    """Return a table with one row per merge of a path, those in the middle left out if there are many."""
+    table = Table(box=None, padding=(0, 1), header_style="bold")
+    for name in ("height", "size", "joined by", "of size"):
+        table.add_column(name, justify="right", no_wrap=True)
+    named = "joined_name" in merges
+    if named:
+        table.add_column("name", no_wrap=True)
+    half, left_out = MOST_MERGES // 2, len(merges) - MOST_MERGES
+    for place, merge in enumerate(merges.to_dict("records")):
+        if left_out > 0 and half <= place < len(merges) - half:
+            if place == half:
+                table.add_row("…", f"{left_out:,} more", "", "")
+            continue
+        numbers = f"{merge['size']:,}", str(merge["joined"]), f"{merge['joined_size']:,}"
+        table.add_row(f"{merge['height']:.6g}", *numbers, *([Text(merge["joined_name"])] if named else []))
+    return table

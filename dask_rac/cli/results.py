@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
 from dask_rac.cli import options
@@ -10,10 +12,7 @@ from dask_rac.cli.shell import Shell
 
 @options.command("dask-rac cut run --height 0.3 --height 0.5 -o labels.parquet")
 @click.argument("run", type=options.PATH)
-@click.option("--height", type=float, multiple=True, metavar="H", help="Clusters at this height; may be repeated.")
-@click.option(
-    "--n-clusters", type=options.Whole(), multiple=True, metavar="K", help="This many clusters; may be repeated."
-)
+@options.cuts
 @click.option(
     "-o",
     "--output",
@@ -23,24 +22,21 @@ from dask_rac.cli.shell import Shell
     help="New .parquet, .zarr, .csv or .csv.gz.",
 )
 @options.common
-def cut(shell: Shell, run: str, height: tuple[float, ...], n_clusters: tuple[int, ...], output: str) -> None:
+def cut(shell: Shell, run: str, output: str, **cuts: Any) -> None:
     """Cut the tree of a RUN into flat clusters.
 
-    Writes a label for every node: 0, 1, 2, ..., ordered by the smallest node of each cluster.
+    Writes a label for every node: 0, 1, 2, ..., ordered by the smallest node of each cluster; -1 for nodes in none.
     """
     from dask_rac.api.cluster import open_run
 
-    if bool(height) == bool(n_clusters):
-        raise click.UsageError("pass either --height or --n-clusters, once or several times")
-    values = height or n_clusters
-    wanted = list(values) if len(values) > 1 else values[0]
+    wanted = options.wanted_cuts(cuts)
     with shell.watch("cutting the tree") as report:
         result = open_run(run, progress=report)
         if not result.finished:
             shell.warn(
                 f"{run} is not finished: the labels reflect the merges so far; resume it with `dask-rac resume {run}`"
             )
-        written = result.cut(**{"height" if height else "n_clusters": wanted}, store=output)
+        written = result.cut(**wanted, store=output)
     click.echo(written)
 
 

@@ -180,9 +180,9 @@ class RAC(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         Warns
         -----
         UserWarning
-            If `n_clusters` is given and the graph is not connected; if one of several clusters holds more than 90% of the
-            samples; if X seems to hold distances, but its rows are taken as samples; if distances of 0 seem to be missing
-            from a sparse X.
+            If `n_clusters` is given and the graph is not connected; if one of several clusters holds more than 90% of
+            the samples; if X seems to hold distances, but its rows are taken as samples; if distances of 0 seem to be
+            missing from a sparse X.
         """
         self._check_graph()
         X = self._checked(X)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gzip
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from os import PathLike, fspath
@@ -19,6 +19,7 @@ from pyarrow import csv
 from dask_rac.base.errors import InputError
 from dask_rac.base.names import PARQUET_ENDINGS
 from dask_rac.files.folder import Folder
+from dask_rac.files.node_names import NodeNames
 from dask_rac.files.output import new_output
 
 CHUNK = 4_000_000
@@ -46,31 +47,40 @@ def check_labels(path: str | PathLike[str]) -> str:
     return name
 
 
-def write_labels(
-    path: str | PathLike[str], cuts: Cuts, kind: str, values: Any, nodes: int, sizes: LabelSizes | None = None
+def write_labels(  # noqa: PLR0913 - what a file of labels holds
+    path: str | PathLike[str],
+    cuts: Cuts,
+    kind: str,
+    values: Any,
+    nodes: int,
+    *,
+    names: NodeNames | None = None,
+    sizes: LabelSizes | None = None,
 ) -> str:
-    """Write the labels of each cut; `values` is one value or a list, `kind` what they are: "height" or "n_clusters".
+    """Write the labels of each cut; `values` is one value or a list, `kind` what they are, such as "height".
 
     `x.zarr` becomes an array with one row per cut. `x.parquet` becomes a file with columns `node` and `label` for one
     cut; for several, a folder of such files in `height=0.5/`, which Parquet readers take as a third column. `x.csv`
-    becomes a file with those two columns for one cut, and with one column per cut for several.
+    becomes a file with those two columns for one cut, and with one column per cut for several. If nodes have names,
+    Parquet and CSV have a column `name` after `node`, which is read and written in groups of nodes.
     """
     if values == []:
         raise InputError(f"{kind}=[] requests no cut, so there is nothing to write")
-    name, sizes = check_labels(path), sizes or LabelSizes()
+    name, step = check_labels(path), (sizes or LabelSizes()).group_nodes
     several = name.endswith(".zarr") or (isinstance(values, list) and not name.endswith(CSV_ENDINGS))
     with new_output(path, several) as partial:
         if name.endswith(".zarr"):
             _write_zarr(partial, cuts, kind, values if isinstance(values, list) else [values], nodes)
         elif name.endswith(CSV_ENDINGS):
-            names = [f"{kind}={value}" for value in values] if isinstance(values, list) else ["label"]
-            _write_csv(partial, cuts, names, nodes, name.endswith(".gz"), sizes.group_nodes)
+            columns = [f"{kind}={value}" for value in values] if isinstance(values, list) else ["label"]
+            table = _LabelTable(nodes, dict(zip(columns, map(_narrow, cuts), strict=True)), names)
+            _write_csv(partial, table, name.endswith(".gz"), step)
         elif isinstance(values, list):
             for value, labels in zip(values, cuts, strict=True):
-                _write_parquet(partial, f"{kind}={value}/labels.parquet", labels, sizes.group_nodes)
+                _write_parquet(partial, f"{kind}={value}/labels.parquet", labels, names, step)
         else:
             (labels,) = cuts
-            _write_parquet(partial, "", labels, sizes.group_nodes)
+            _write_parquet(partial, "", labels, names, step)
     return name
 
 
@@ -90,34 +100,56 @@ def _write_zarr(folder: Folder, cuts: Cuts, kind: str, values: list[Any], nodes:
         array[number] = labels
 
 
-def _write_parquet(folder: Folder, name: str, labels: NDArray[np.int64], step: int) -> None:
+@dataclass(frozen=True)
+class _LabelTable:
+    """The columns of a file of labels, of which some nodes are written at a time."""
+
+    nodes: int
+    labels: Mapping[str, NDArray[np.integer]]
+    """The labels of each cut, by the name of their column."""
+    names: NodeNames | None
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns and their types."""
+        kinds: dict[str, Any] = {"node": pa.int64()} | ({} if self.names is None else {"name": pa.large_string()})
+        return pa.schema(kinds | {name: pa.from_numpy_dtype(column.dtype) for name, column in self.labels.items()})
+
+    def group(self, start: int, stop: int) -> list[Any]:
+        """Return the columns of some nodes."""
+        text = [] if self.names is None else [self.names.slice(start, stop)]
+        numbers = [pa.array(column[start:stop]) for column in self.labels.values()]
+        return [pa.array(np.arange(start, stop)), *text, *numbers]
+
+
+def _write_parquet(folder: Folder, path: str, labels: NDArray[np.int64], names: NodeNames | None, step: int) -> None:
     """Write one file, `step` nodes at a time."""
-    path = folder.at(name)
+    whole = folder.at(path)
     if folder.local:
-        os.makedirs(os.path.dirname(path), exist_ok=True)
-    schema = pa.schema([("node", pa.int64()), ("label", pa.int64())])
-    with folder.filesystem.open(path, "wb") as file, pq.ParquetWriter(file, schema, compression="zstd") as writer:
+        os.makedirs(os.path.dirname(whole), exist_ok=True)
+    table = _LabelTable(len(labels), {"label": labels}, names)
+    schema = table.schema
+    with folder.filesystem.open(whole, "wb") as file, pq.ParquetWriter(file, schema, compression="zstd") as writer:
         for start in range(0, len(labels), step):
-            group = labels[start : start + step]
-            nodes = np.arange(start, start + len(group))
-            writer.write_table(pa.table([pa.array(nodes), pa.array(group)], schema=schema))
+            group = table.group(start, min(start + step, len(labels)))
+            writer.write_table(pa.table(group, schema=schema))
 
 
-def _write_csv(folder: Folder, cuts: Cuts, names: list[str], nodes: int, compressed: bool, step: int) -> None:
+def _narrow(labels: NDArray[np.int64]) -> NDArray[np.integer]:
+    """Return labels in the smallest type that holds them: those of all columns of a text file are in memory at once."""
+    least, most = int(labels.min(initial=0)), int(labels.max(initial=0))
+    return labels.astype(np.min_scalar_type(most if least >= 0 else -most - 1))
+
+
+def _write_csv(folder: Folder, table: _LabelTable, compressed: bool, step: int) -> None:
     """Write one file with one column per cut, `step` nodes at a time."""
-    columns = [labels.astype(np.min_scalar_type(labels.max(initial=0))) for labels in cuts]
-    schema = pa.schema(
-        [("node", pa.int64())]
-        + [(name, pa.from_numpy_dtype(column.dtype)) for name, column in zip(names, columns, strict=True)]
-    )
-    plain = csv.WriteOptions(include_header=False)
+    schema, plain = table.schema, csv.WriteOptions(include_header=False)
     with ExitStack() as stack:
         file = stack.enter_context(folder.filesystem.open(folder.path, "wb"))
         if compressed:
             file = stack.enter_context(gzip.GzipFile("", "wb", GZIP_LEVEL, file, mtime=0))
         file.write((",".join(schema.names) + "\n").encode())  # Arrow would quote them
         writer = stack.enter_context(csv.CSVWriter(file, schema, write_options=plain))
-        for start in range(0, nodes, step):
-            stop = min(start + step, nodes)
-            group = [np.arange(start, stop), *(column[start:stop] for column in columns)]
-            writer.write_batch(pa.record_batch([pa.array(column) for column in group], schema=schema))
+        for start in range(0, table.nodes, step):
+            group = table.group(start, min(start + step, table.nodes))
+            writer.write_batch(pa.record_batch(group, schema=schema))

@@ -164,6 +164,13 @@ STEPS: dict[str, dict[str, Key]] = {
         "run": Key(_text),
         "height": Key(_one_or_list(_number)),
         "n_clusters": Key(_one_or_list(whole)),
+        "min_size": Key(whole),
+        "max_size": Key(whole),
+        "method": Key(_text),
+        "min_cluster_size": Key(_one_or_list(whole)),
+        "cluster_selection_epsilon": Key(_number),
+        "allow_single_cluster": Key(_flag),
+        "max_cluster_size": Key(whole),
         "output": Key(_text, "labels.parquet"),
     },
     "export": {

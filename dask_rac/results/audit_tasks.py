@@ -17,6 +17,7 @@ from dask_rac.files.arrays import read_array, write_group
 from dask_rac.files.folder import FileRecord, Folder
 from dask_rac.files.tables import TableRecord
 from dask_rac.results.audit import Audit, AuditCosts, Tally
+from dask_rac.results.centrality import EdgeTaker
 from dask_rac.store.journal import all_merges
 from dask_rac.tasks import scratch
 from dask_rac.tasks.cache import forget_state
@@ -75,7 +76,7 @@ def stored_tally(folder: Folder, receipt: Tallied) -> Tally:
     return Tally(receipt.edges, receipt.unjoined, parts)
 
 
-def add_piece(audit: Audit, piece: EdgePiece) -> None:
+def add_piece(audit: EdgeTaker, piece: EdgePiece) -> None:
     """Add each edge of a piece once."""
     for edges in piece.read():
         audit.add(*edges)

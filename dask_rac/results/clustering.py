@@ -6,17 +6,16 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, fields
 from functools import cached_property
 from os import PathLike
-from typing import Any, overload
+from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from dask_rac.base.checks import check_whole, checked_number
 from dask_rac.base.errors import AuditError, InputError
 from dask_rac.base.events import RoundRecord
 from dask_rac.base.ids import cluster_id_dtype
-from dask_rac.base.keywords import keywords_only
 from dask_rac.base.public import public
 from dask_rac.base.settings import MERGE_COLUMNS, Settings
 from dask_rac.base.spans import starts_of
@@ -24,22 +23,23 @@ from dask_rac.engines.contract import MergeList
 from dask_rac.engines.rows.load import Graph, load_graph
 from dask_rac.files.arrow_streams import merges_stream
 from dask_rac.files.exports import Walk, tree_kind, write_matrix, write_merge_file, write_newick
-from dask_rac.files.labels import check_labels, write_labels
-from dask_rac.files.node_names import NodeNames
+from dask_rac.files.node_names import NamesInMemory, NodeNames
 from dask_rac.files.output import refuse_taken
+from dask_rac.kernels.arrays import Merges
 from dask_rac.kernels.tree.newick import post_order
 from dask_rac.results.audit import Audit, AuditReport
+from dask_rac.results.centrality import EdgeTaker
 from dask_rac.results.pairs_audit import audit_pairs
-from dask_rac.results.views import Views
+from dask_rac.results.queries import Queries
 from dask_rac.show.cards import card, round_bars
 from dask_rac.tasks.machine import new_team
 from dask_rac.tasks.team import Team
+from dask_rac.tree.cuts import CutRule
 from dask_rac.tree.dendrogram import Dendrogram
-from dask_rac.tree.giant import warn_of_giants
 
 
 @public
-class Clustering(Views):
+class Clustering(Queries):
     """The exact hierarchy of a graph, as returned by `dask_rac.cluster`.
 
     Attributes
@@ -57,13 +57,12 @@ class Clustering(Views):
     rounds : pandas.DataFrame
         One row per round: live `clusters` and `edges` before it, `merges`, `nearest_updates`, the seconds of each
         phase, and whether it was the `finisher`.
-    labels : numpy.ndarray
-        The tree of each node, int64, numbered 0, 1, 2, ... in the order of their smallest nodes.
+    labels : numpy.ndarray or pandas.Series
+        The tree of each node, int64, numbered 0, 1, 2, ... in the order of their smallest nodes; a Series with the
+        names of the nodes as its index, if they have any.
     names : NodeNames or None
         The names of the nodes, if they have any: `names[7]` is the name of node 7.
     """
-
-    names: NodeNames | None = None
 
     def __init__(self, found: MergeList, settings: Settings, given: Any = None, names: NodeNames | None = None) -> None:
         self._given = given  # vectors or distances, if the pairs of a graph are all pairs
@@ -94,76 +93,11 @@ class Clustering(Views):
         return pd.DataFrame([asdict(record) for record in self._records], columns=names)
 
     @cached_property
-    def labels(self) -> NDArray[np.int64]:
+    def labels(self) -> Any:
         """The tree of each node."""
         labels: NDArray[np.int64] = self._tree.label_first(np.array([len(self._tree.merges.left)]))[0]
         labels.flags.writeable = False
-        return labels
-
-    @overload
-    def cut(
-        self, *, height: ArrayLike | None = None, n_clusters: ArrayLike | None = None, store: None = None
-    ) -> NDArray[np.int64]: ...
-
-    @overload
-    def cut(
-        self, *, height: ArrayLike | None = None, n_clusters: ArrayLike | None = None, store: str | PathLike[str]
-    ) -> str: ...
-
-    @keywords_only("height", "n_clusters")
-    def cut(
-        self,
-        *,
-        height: ArrayLike | None = None,
-        n_clusters: ArrayLike | None = None,
-        store: str | PathLike[str] | None = None,
-    ) -> NDArray[np.int64] | str:
-        """Cut the hierarchy into flat clusters, at a height or by their number.
-
-        Parameters
-        ----------
-        height : float or list of float, optional
-            The height of the cut. Merges at or below it are applied, as in scipy; for similarities, those at or above
-            it. Averages are rounded: the mean of equal weights may exceed them by the last bit.
-        n_clusters : int or list of int, optional
-            The number of clusters.
-        store : path or URL, optional
-            Where to write the labels, one cut at a time. Existing files are never overwritten. The format follows from
-            the name. `labels.parquet`: columns `node` and `label`; for a list, a folder with one such file per cut,
-            `height=0.5/`, which Parquet readers take as a third column. `labels.zarr`: an array, one row per cut.
-            `labels.csv`, `labels.csv.gz`: columns `node` and `label`; for a list, one file with columns `node`,
-            `height=0.5`, `height=0.6` and so on, for which the labels of all cuts are held in memory at once.
-
-        Returns
-        -------
-        numpy.ndarray or str
-            The cluster of each node, int64, numbered 0, 1, 2, ... in the order of their smallest nodes. For a list,
-            one row per cut. With `store=`, the path of the labels.
-
-        Warns
-        -----
-        UserWarning
-            If one of several clusters holds more than 90% of the nodes. The message names settings that may help.
-        """
-        if (height is None) == (n_clusters is None):
-            raise InputError("cut() takes either height= or n_clusters=")
-        if store is not None:
-            check_labels(store)
-            refuse_taken(store)
-        kind = "n_clusters" if height is None else "height"
-        wanted = (
-            _numbers("n_clusters", n_clusters, "iu", "whole number")
-            if height is None
-            else _numbers("height", height, "iuf", "number").astype(np.float64)
-        )
-        values = np.atleast_1d(wanted)
-        cuts = warn_of_giants(self._label(kind, values), self._settings)
-        if store is not None:
-            return write_labels(store, cuts, kind, wanted.tolist(), self.n_nodes)
-        labels = np.empty((len(values), self.n_nodes), np.int64)
-        for row, cut_labels in zip(labels, cuts, strict=True):
-            row[:] = cut_labels
-        return labels if wanted.ndim else labels[0]
+        return self._with_names(labels)
 
     def verify(self, edges: Any = None) -> AuditReport:
         """Recompute every height from the edges, in one pass over them.
@@ -200,9 +134,29 @@ class Clustering(Views):
             audit_graph(audit, load_graph(given, self.n_nodes, self._settings, team, 2**62))
         return checked_report(audit)
 
-    def _label(self, kind: str, values: NDArray[Any]) -> Iterable[NDArray[np.int64]]:
+    def _feed(self, taker: EdgeTaker, edges: Any) -> None:
+        """Pass all edges, or all pairs, to something that takes them."""
+        given = self._given if edges is None else edges
+        if given is None:
+            what = "vectors or distances" if self._settings.metric else "edges"
+            raise InputError(f"the {what} are not kept in memory: give those that were clustered with edges=")
+        with Team(1) as team:  # one thread, so that sums are always added in the same order
+            if self._settings.metric:
+                audit_pairs(taker, given, self._settings, team, lambda _: None)
+            else:
+                audit_graph(taker, load_graph(given, self.n_nodes, self._settings, team, 2**62))
+
+    def _branch(self, nodes: NDArray[np.intp], merges: dict[str, NDArray[Any]]) -> Clustering:
+        """Return a clustering of some nodes, which the merges name by their number among them."""
+        names = None if self.names is None else NamesInMemory(self.names.take(nodes))
+        columns = Merges(*(merges[name] for name in ("left", "right", "height", "size")))
+        return Clustering(MergeList(len(nodes), columns, merges["round"], ()), self._settings, names=names)
+
+    def _label(self, rule: CutRule, values: NDArray[Any]) -> Iterable[NDArray[np.int64]]:
         """Return the labels of each cut."""
-        return self._tree.label_heights(values) if kind == "height" else self._tree.label_counts(values)
+        if not rule.plain:
+            return super()._label(rule, values)
+        return self._tree.label_heights(values) if rule.kind == "height" else self._tree.label_counts(values)
 
     def to_scipy(self, join: bool = False, zero: float | None = None) -> NDArray[np.float64]:
         """Return the hierarchy as scipy's linkage matrix Z.
@@ -334,7 +288,7 @@ class Clustering(Views):
         return facts
 
 
-def audit_graph(audit: Audit, graph: Graph) -> None:
+def audit_graph(audit: EdgeTaker, graph: Graph) -> None:
     """Add each edge of a graph in memory once."""
     rows = graph.rows
     length = rows.stop - rows.start
@@ -350,16 +304,3 @@ def checked_report(audit: Audit) -> AuditReport:
     if not report.ok:
         raise AuditError(report)
     return report
-
-
-def _numbers(name: str, value: object, kinds: str, what: str) -> NDArray[Any]:
-    """Return a number or a list of numbers as an array."""
-    try:
-        numbers = np.asarray(value)
-    except ValueError:
-        numbers = np.empty((0, 0))
-    if numbers.ndim == 1 and not len(numbers):
-        return np.empty(0, np.int64)
-    if numbers.ndim > 1 or numbers.dtype.kind not in kinds or (numbers.dtype.kind == "f" and np.isnan(numbers).any()):
-        raise InputError(f"{name}={value!r} is neither a {what} nor a list of them")
-    return numbers

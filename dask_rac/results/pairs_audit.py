@@ -13,7 +13,7 @@ from dask_rac.base.events import Event, Listener
 from dask_rac.base.settings import Settings
 from dask_rac.base.spans import Span
 from dask_rac.engines.matrix.given import open_pairs
-from dask_rac.results.audit import Audit
+from dask_rac.results.centrality import EdgeTaker
 from dask_rac.tasks.team import Team
 from dask_rac.vectors.pairs.contract import AllPairs
 from dask_rac.vectors.pairs.triangle import triangle_entries, triangle_spans
@@ -21,7 +21,7 @@ from dask_rac.vectors.pairs.triangle import triangle_entries, triangle_spans
 PIECE = 2**20  # pairs that a thread holds
 
 
-def audit_pairs(audit: Audit, given: Any, settings: Settings, team: Team, report: Listener) -> None:
+def audit_pairs(audit: EdgeTaker, given: Any, settings: Settings, team: Team, report: Listener) -> None:
     """Add every pair of some vectors, or of a matrix of distances, once."""
     pairs = open_pairs(given, settings)
     if pairs.nodes != audit.n_nodes:

@@ -19,6 +19,7 @@ from dask_rac.base.settings import MERGE_COLUMNS
 from dask_rac.files.folder import Folder
 from dask_rac.files.tables import MERGE_TYPES, TableRecord, read_merges
 from dask_rac.results.audit import AuditReport
+from dask_rac.results.centrality import EdgeTaker
 from dask_rac.results.clustering import Clustering
 from dask_rac.results.verify import Verification
 from dask_rac.results.views import phase_table, round_phases
@@ -29,7 +30,8 @@ from dask_rac.store.journal import Journal
 from dask_rac.store.manifest import Manifest
 from dask_rac.store.overview import overview
 from dask_rac.tasks.client import choose_scheduler
-from dask_rac.tree.cuts import CutForest
+from dask_rac.tasks.threads import Threads
+from dask_rac.tree.cuts import CutRule
 from dask_rac.tree.dendrogram import Dendrogram
 
 if TYPE_CHECKING:
@@ -92,16 +94,11 @@ class StoredClustering(Clustering):
         return pd.DataFrame(rows).fillna(0)
 
     @cached_property
-    def labels(self) -> NDArray[np.int64]:
+    def labels(self) -> Any:
         """The tree of each node."""
         labels = next(iter(self._forest.label_counts(np.array([self.n_trees]))))
         labels.flags.writeable = False
-        return labels
-
-    @cached_property
-    def _forest(self) -> CutForest:
-        """The merges in the form that flat cuts need."""
-        return CutForest(self.n_nodes, self._parts(), self._settings.sign)
+        return self._with_names(labels)
 
     @cached_property
     def _tree(self) -> Dendrogram:  # type: ignore[override]
@@ -112,9 +109,9 @@ class StoredClustering(Clustering):
         """Yield the merges file by file."""
         return self._run.parts()
 
-    def _label(self, kind: str, values: NDArray[Any]) -> Iterable[NDArray[np.int64]]:
+    def _label(self, rule: CutRule, values: NDArray[Any]) -> Iterable[NDArray[np.int64]]:
         """Yield the labels of each cut."""
-        return self._forest.label_heights(values) if kind == "height" else self._forest.label_counts(values)
+        return self._forest.label(rule, values)
 
     def export(self, path: str | PathLike[str], *, join: bool = False, zero: float | None = None) -> str:
         """Write the whole hierarchy to one file; see `Clustering.export`."""
@@ -159,6 +156,10 @@ class StoredClustering(Clustering):
         self._require_finished()
         trusted = self._trusted or trust_source
         return Verification(self._run, choose_scheduler(client), self._report, trusted=trusted).run(edges)
+
+    def _feed(self, taker: EdgeTaker, edges: Any) -> None:
+        """Pass all edges, or all pairs, to something that takes them."""
+        Verification(self._run, Threads(), self._report, trusted=self._trusted).feed(taker, edges)
 
     def facts(self) -> dict[str, str]:
         """Return a short description, as text by name."""

@@ -28,6 +28,7 @@ from dask_rac.files.links import refuse_links
 from dask_rac.files.listing import files_fingerprint
 from dask_rac.results.audit import Audit, AuditCosts, AuditReport, tally_width
 from dask_rac.results.audit_tasks import AuditJob, Tallied, add_piece, audit_bytes, stored_tally, tally_part
+from dask_rac.results.centrality import EdgeTaker
 from dask_rac.results.clustering import audit_graph, checked_report
 from dask_rac.results.pairs_audit import audit_pairs
 from dask_rac.store.header import check_source, check_trusted
@@ -37,6 +38,7 @@ from dask_rac.tasks.budget import Budget
 from dask_rac.tasks.machine import memory_limit, new_team
 from dask_rac.tasks.scheduler import Scheduler
 from dask_rac.tasks.task_graph import spread
+from dask_rac.tasks.team import Team
 from dask_rac.tasks.threads import Threads
 
 
@@ -73,9 +75,32 @@ class Verification:
             audit_graph(audit, load_graph(edges, self._facts.nodes, self.journal.settings, team, memory_limit()))
         return checked_report(audit)
 
+    def feed(self, taker: EdgeTaker, edges: Any) -> None:
+        """Pass each edge or pair once, in the same order each time, to something that takes them."""
+        settings = self.journal.header.settings
+        if settings.metric:
+            given = self._pairs(edges)
+            with Team(1) as team:
+                audit_pairs(taker, given, settings, team, self.report)
+        elif edges is None or isinstance(edges, str | PathLike):
+            with self._pieces(self._source(edges), self._facts.repeats > 0 or edges is not None) as (_, pieces):
+                for done, piece in enumerate(pieces, 1):
+                    add_piece(taker, piece)
+                    self._report_pieces(done, len(pieces))
+        else:
+            with Team(1) as team:
+                audit_graph(taker, load_graph(edges, self._facts.nodes, settings, team, memory_limit()))
+
     def _run_pairs(self, given: Any) -> AuditReport:
         """Audit the merges against all pairs, by default those of the run, in the threads of this process."""
-        header, audit = self.journal.header, self._audit()
+        audit, given = self._audit(), self._pairs(given)
+        with new_team() as team:
+            audit_pairs(audit, given, self.journal.header.settings, team, self.report)
+        return checked_report(audit)
+
+    def _pairs(self, given: Any) -> Any:
+        """The vectors or distances, by default those of the run, which must be unchanged."""
+        header = self.journal.header
         if given is None:
             if header.source is None:
                 what = header.settings.input_name
@@ -86,9 +111,7 @@ class Verification:
                 )
             check_source(header, header.source, files_fingerprint(header.source))
             given = header.source
-        with new_team() as team:
-            audit_pairs(audit, given, header.settings, team, self.report)
-        return checked_report(audit)
+        return given
 
     def _audit(self) -> Audit:
         """An audit that has seen no edge yet."""
@@ -113,6 +136,14 @@ class Verification:
 
         It shares the lock of the store: a process that has the lock alone deletes what audits that died have left.
         """
+        with self._pieces(source, repeats) as (audit_job, pieces):
+            if isinstance(self.scheduler, Threads):
+                return self._add_here(audit_job, pieces)
+            return self._add_there(audit_job, pieces)
+
+    @contextmanager
+    def _pieces(self, source: EdgeSource, repeats: bool) -> Iterator[tuple[AuditJob, Sequence[EdgePiece]]]:
+        """The edges in pieces, as long as they are being read."""
         header, left = self.journal.header, self._left_for_edges()
         refuse_links(self._folder, (ROUNDS,))
         work = Work(self._folder, header, self.scheduler, left, _quiet, self.limits, facts=self._facts)
@@ -123,10 +154,7 @@ class Verification:
                 self.scheduler.check(self._folder)
                 pieces = engine_for(header.settings, header.engine).pieces(source, repeats, work)
                 threads = _fitting(left, max((piece.bytes for piece in pieces), default=0))
-                audit_job = AuditJob(job, tuple(self.journal.tables), threads)
-                if isinstance(self.scheduler, Threads):
-                    return self._add_here(audit_job, pieces)
-                return self._add_there(audit_job, pieces)
+                yield AuditJob(job, tuple(self.journal.tables), threads), pieces
             finally:
                 self._folder.remove(job.folder)
 

@@ -17,8 +17,10 @@ from dask_rac.base.errors import InputError
 from dask_rac.base.events import RoundRecord
 from dask_rac.base.settings import Settings
 from dask_rac.tasks.machine import versions
+from dask_rac.tree.far import far_of
 from dask_rac.tree.lifetimes import Lifetimes
-from dask_rac.tree.summary import height_curve, size_histogram, suggested_cuts
+from dask_rac.tree.suggestions import SCALES, Scale, fitting_scale, most_clusters, stray_size, suggested_cuts
+from dask_rac.tree.summary import height_curve, size_histogram
 from dask_rac.tree.top import Branch, treetop
 
 if TYPE_CHECKING:
@@ -81,41 +83,64 @@ class Views(ABC):
         return treetop(self._parts, count, self._settings.sign)
 
     def suggest_cuts(
-        self, count: int = 5, *, by: str | None = None, min_size: int = 1, max_clusters: int | None = None
+        self, count: int = 5, *, by: str | None = None, min_size: int | None = None, max_clusters: int | None = None
     ) -> pd.DataFrame:
-        """Suggest the most stable flat cuts: those whose height can move furthest without changing a cluster.
+        """Suggest the most stable flat cuts: those whose height can move furthest without changing a large cluster.
 
         Parameters
         ----------
         count : int
             The number of cuts to suggest, the most stable first.
-        by : {"difference", "ratio"}, optional
+        by : {"difference", "ratio", "far"}, optional
             How to measure the lifetime of a cut, which begins at the height of the merge that creates it and ends at
-            the height of the next merge: by the difference of the two heights, or by the logarithm of their ratio. By
-            default differences for distances and ratios for similarities. Heights of 0 have no ratio.
-        min_size : int
-            Consider only clusters of at least this many nodes, so that stray nodes that join late do not hide what the
-            others do.
+            the height of the next merge: by the difference of the two heights; by the logarithm of their ratio, where
+            heights of 0 have none; or, where `missing` is a distance and most pairs have no edge, by the logarithm of
+            the ratio of how far they are below it. By default "ratio" for similarities, "far" where `missing` is a
+            distance (but not for single linkage, where it plays no role), and otherwise "difference".
+        min_size : int, optional
+            Count only clusters of at least this many nodes, so that stray nodes that join late do not hide what the
+            others do, and only cuts in which they hold half of the nodes. By default half the square root of the number
+            of nodes, at most 50; 1 counts all.
         max_clusters : int, optional
-            The largest number of clusters of a cut. By default half the number of nodes: with more, most nodes are
-            alone.
+            The largest number of such clusters in a cut. By default half the number of nodes, at most 5,000.
 
         Returns
         -------
         pandas.DataFrame
             One row per cut: `height`, in the middle of the gap, for `cut(height=...)`; `n_clusters` at that height;
-            `start` and `end`, the heights between which the cut does not change; `lifetime`. With `min_size` also
-            `large_clusters`, the number of clusters of at least that size. Empty if all heights are equal, or if all
-            cuts have too many clusters.
+            `start` and `end`, the heights between which the cut does not change; `lifetime`; `large_clusters`, the
+            number of clusters of at least `min_size` nodes, each number once; `clear`, whether the cut stands out: its
+            height can double, or for similarities fall to a third (with "far", how far it is below `missing`). If no
+            cut is clear, there may be no natural number of clusters. The cut into the trees of a forest never ends, and
+            comes first. Empty if all heights are equal, or if all cuts have too many clusters.
         """
         check_whole("count", count, 1)
-        check_whole("min_size", min_size, 1)
+        if min_size is not None:
+            check_whole("min_size", min_size, 1)
         if max_clusters is not None:
             check_whole("max_clusters", max_clusters, 2)
-        most = max(2, self.n_nodes // 2) if max_clusters is None else max_clusters
-        by = ("ratio" if self._similarity else "difference") if by is None else by
-        check_word("by", by, ("difference", "ratio"))
-        return suggested_cuts(self._lives, count, by, min_size, most)
+        return suggested_cuts(
+            self._lives,
+            count,
+            self._scale(by),
+            stray_size(self.n_nodes) if min_size is None else min_size,
+            most_clusters(self.n_nodes) if max_clusters is None else max_clusters,
+        )
+
+    def _scale(self, by: str | None) -> Scale:
+        """Return how to measure the lifetimes of cuts."""
+        far = far_of(self._settings)
+        if by is None:
+            return fitting_scale(self._similarity, far)
+        check_word("by", by, SCALES)
+        if by != "far":
+            return Scale(by)
+        if far is None:
+            raise InputError(
+                "by='far' compares heights with the distance of pairs without an edge, and here missing= is not a "
+                "distance, or plays no role: use by='difference' or by='ratio'"
+            )
+        return Scale(by, far)
 
     def plot_rounds(self) -> Picture:
         """Plot the merges and clusters of each round, with the finisher marked.

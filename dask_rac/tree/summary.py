@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
 from dask_rac.tree.lifetimes import Lifetimes
@@ -116,43 +115,3 @@ def _cluster(lives: Lifetimes, ends: NDArray[np.float64], index: int) -> LargeCl
         float(lives.sign * lives.distance[index] + 0.0),
         float(lives.sign * end + 0.0) if np.isfinite(end) else None,
     )
-
-
-def suggested_cuts(lives: Lifetimes, count: int, by: str, min_size: int, most: int) -> pd.DataFrame:
-    """Return the cuts with the longest lifetimes; see `Clustering.suggest_cuts`."""
-    made = (lives.size >= min_size) & (lives.large < min_size)
-    change = made.astype(np.int8) - (lives.small >= min_size)
-    number = np.cumsum(change, dtype=np.int64) + (lives.n_nodes if min_size == 1 else 0)
-    at = np.flatnonzero(change)
-    at = at[np.append(np.diff(lives.distance[at]) > 0, True)[: len(at)]]  # the last of those at the same height
-    start, end, number = lives.distance[at][:-1], lives.distance[at][1:], number[at][:-1]
-    lifetime = _lifetimes(start, end, by)
-    lasting = np.flatnonzero((number > 1) & (number <= most) & np.isfinite(lifetime))
-    longest = lasting[np.argsort(-lifetime[lasting], kind="stable")[:count]]
-    start, end = start[longest], end[longest]
-    height = _between(start, end, by)
-    columns = {
-        "height": lives.sign * height + 0.0,
-        "n_clusters": lives.counts(height),
-        "start": lives.sign * start + 0.0,
-        "end": lives.sign * end + 0.0,
-        "lifetime": lifetime[longest],
-    }
-    return pd.DataFrame(columns | ({"large_clusters": number[longest]} if min_size > 1 else {}))
-
-
-def _lifetimes(start: NDArray[np.float64], end: NDArray[np.float64], by: str) -> NDArray[np.float64]:
-    """Return the lifetimes of cuts; infinite if there is no ratio."""
-    if by == "difference":
-        return end - start
-    with np.errstate(divide="ignore", invalid="ignore"):
-        lifetime: NDArray[np.float64] = np.abs(np.log(np.abs(end)) - np.log(np.abs(start)))
-    return lifetime
-
-
-def _between(start: NDArray[np.float64], end: NDArray[np.float64], by: str) -> NDArray[np.float64]:
-    """Return a distance midway between two, below the second."""
-    middle = start + (end - start) / 2
-    if by == "ratio":
-        middle = np.sign(end) * np.sqrt(np.abs(start)) * np.sqrt(np.abs(end))
-    return np.where((start <= middle) & (middle < end), middle, start)

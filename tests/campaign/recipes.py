@@ -172,7 +172,8 @@ def look(store: Path) -> NDArray[Any]:
     overview(store).to_json()
     result = dask_rac.open(store)
     assert result.n_trees >= 0
-    return result.cut(n_clusters=3)
+    labels: NDArray[Any] = result.cut(n_clusters=3)
+    return labels
 
 
 def change_journal(scene: Scene, chance: Random) -> None:

@@ -25,6 +25,7 @@ import dask_rac
 from dask_rac.files import exports
 from dask_rac.files.exports import TreeSizes, write_merge_file, write_newick
 from dask_rac.files.labels import LabelSizes, write_labels
+from dask_rac.tree.cuts import CutRule
 from tests.support.effort import examples
 from tests.support.folders import quick_folder
 from tests.support.graphs import columns, tangled_edges
@@ -337,9 +338,9 @@ def test_a_failure_leaves_nothing(runs: Any, folder: Path) -> None:
 def write_cut(found: dask_rac.Clustering, group: int, path: Path, kind: str, values: Any) -> str:
     """Write labels as `cut` does, and by `cut` itself if it writes as many at a time."""
     if group == LabelSizes.group_nodes:
-        return found.cut(**{kind: values}, store=path)
-    labels = found._label(kind, np.atleast_1d(values))
-    return write_labels(path, labels, kind, values, found.n_nodes, LabelSizes(group))
+        return str(found.cut(**{kind: values}, store=path))
+    labels = found._label(CutRule(kind), np.atleast_1d(values))
+    return write_labels(path, labels, kind, values, found.n_nodes, sizes=LabelSizes(group))
 
 
 @pytest.mark.parametrize("ending", ["csv", "csv.gz"])

@@ -115,6 +115,8 @@ def longest_gaps(clustering: dask_rac.Clustering, by: str) -> list[tuple[float, 
             gaps.append((abs(np.log(end) - np.log(start)), start, end))
         else:
             gaps.append((abs(end - start), start, end))
+    if heights and number[-1] > 1:
+        gaps.append((np.inf, heights[-1], sign * np.inf))  # the trees of a forest never merge
     return sorted(gaps, key=lambda gap: -gap[0])
 
 
@@ -122,10 +124,11 @@ def longest_gaps(clustering: dask_rac.Clustering, by: str) -> list[tuple[float, 
 def test_suggested_cuts_are_the_longest_gaps(graph: Graph, weights: str, by: str) -> None:
     clustering = run(graph, weights=weights)
     most = max(2, graph.n_nodes)
-    found = clustering.suggest_cuts(4, by=by, max_clusters=most)
+    found = clustering.suggest_cuts(4, by=by, min_size=1, max_clusters=most)
     expected = longest_gaps(clustering, by)[:4]
     np.testing.assert_allclose(found["lifetime"], [gap[0] for gap in expected])
-    assert (clustering.suggest_cuts(100)["n_clusters"] <= max(2, graph.n_nodes / 2)).all()
+    assert (clustering.suggest_cuts(100)["large_clusters"] <= max(2, graph.n_nodes / 2)).all()
+    assert found["large_clusters"].tolist() == found["n_clusters"].tolist()
     _check_cuts(clustering, found, weights)
 
 
@@ -137,7 +140,8 @@ def _check_cuts(clustering: dask_rac.Clustering, found: pd.DataFrame, weights: s
         label = clustering.cut(height=cut.height)  # type: ignore[arg-type]
         assert label.max() + 1 == cut.n_clusters
         assert clustering.cut(height=cut.start).tolist() == label.tolist()  # type: ignore[arg-type]
-        assert clustering.cut(height=cut.end).tolist() != label.tolist()  # type: ignore[arg-type]
+        ended = clustering.cut(height=cut.end).tolist()  # type: ignore[arg-type]
+        assert (ended == label.tolist()) == (not np.isfinite(cut.end))  # type: ignore[arg-type]
 
 
 def test_stray_nodes_do_not_hide_what_the_rest_does() -> None:
@@ -145,11 +149,13 @@ def test_stray_nodes_do_not_hide_what_the_rest_does() -> None:
     group = [(i, i + 1, 1.0) for i in range(9)] + [(10 + i, 11 + i, 1.0) for i in range(9)]
     edges = np.array([*group, (0, 10, 5.0), (0, 20, 20.0), (0, 21, 50.0), (0, 22, 110.0)])
     clustering = dask_rac.cluster((edges[:, 0].astype(int), edges[:, 1].astype(int), edges[:, 2]), "single")
-    assert clustering.suggest_cuts(1)["n_clusters"].tolist() == [2]  # all but the last stray node
+    assert clustering.suggest_cuts(1, min_size=1)["n_clusters"].tolist() == [2]  # all but the last stray node
     large = clustering.suggest_cuts(1, min_size=5)
     assert large["large_clusters"].tolist() == [2]
     assert large[["start", "end"]].to_numpy().tolist() == [[1.0, 5.0]]
     assert large["n_clusters"].tolist() == [5]
+    assert large["clear"].tolist() == [True]
+    pd.testing.assert_frame_equal(clustering.suggest_cuts(1), clustering.suggest_cuts(1, min_size=2))
 
 
 def test_similarities_are_compared_by_their_ratios() -> None:
@@ -159,10 +165,13 @@ def test_similarities_are_compared_by_their_ratios() -> None:
     assert clustering.suggest_cuts(1, by="difference", max_clusters=3)["n_clusters"].tolist() == [3]
 
 
+COLUMNS = ["height", "n_clusters", "start", "end", "lifetime", "large_clusters", "clear"]
+
+
 @pytest.mark.parametrize("n_nodes", [0, 1, 3])
 def test_nothing_to_suggest(n_nodes: int) -> None:
     empty = dask_rac.cluster(([], [], []), n_nodes=n_nodes)
-    assert empty.suggest_cuts().columns.tolist() == ["height", "n_clusters", "start", "end", "lifetime"]
+    assert empty.suggest_cuts().columns.tolist() == COLUMNS
     assert len(empty.suggest_cuts()) == len(height_curve(lives_of(empty)).height) == 0
     (one,) = snapshots(lives_of(empty), [1.0])
     assert (one.clusters, one.single, one.largest) == (n_nodes, n_nodes, ())
@@ -174,12 +183,13 @@ def test_nothing_to_suggest(n_nodes: int) -> None:
         ({"count": 0}, "count=0 is out of range: use 1 or more"),
         ({"min_size": 1.5}, "min_size=1.5 is not a whole number"),
         ({"max_clusters": 1}, "max_clusters=1 is out of range: use 2 or more"),
-        ({"by": "gap"}, "by='gap' is unknown: use one of 'difference', 'ratio'"),
+        ({"by": "gap"}, "by='gap' is unknown: use one of 'difference', 'ratio', 'far'"),
+        ({"by": "far"}, "by='far' compares heights with the distance of pairs without an edge"),
     ],
 )
 def test_what_cannot_be_asked_for(options: dict[str, Any], message: str) -> None:
     with pytest.raises(dask_rac.InputError, match=message):
-        dask_rac.cluster(([0], [1], [1.0])).suggest_cuts(**options)
+        dask_rac.cluster(([0], [1], [1.0]), missing="ignore").suggest_cuts(**options)
 
 
 @given(st.lists(st.tuples(st.integers(0, 9), st.integers(1, 3), st.integers(0, 4)), max_size=30))

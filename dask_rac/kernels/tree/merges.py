@@ -50,3 +50,33 @@ def cut_forest(parent, taken, labels):
         else:
             labels[u] = found
             found += 1
+
+
+@kernel
+def count_large(order, parent, size, least, large):
+    """Count the clusters of at least `least` nodes, two or more, after each number of merges; `large` starts at 0.
+
+    Merges are given by their `right` node, in order, with the size of their union.
+    """
+    count = np.ones(len(parent), size.dtype)
+    for k in range(len(order)):
+        right = order[k]
+        left = parent[right]
+        parts = (1 if count[left] >= least else 0) + (1 if count[right] >= least else 0)
+        large[k + 1] = large[k] - parts + (1 if size[right] >= least else 0)
+        count[left] = size[right]
+
+
+@kernel
+def find_line(parent, node):
+    """Return a node, its parent, the parent of that, and so on to the smallest node of the tree."""
+    length = 1
+    top = node
+    while parent[top] != top:
+        top = parent[top]
+        length += 1
+    line = np.empty(length, parent.dtype)
+    for k in range(length):
+        line[k] = node
+        node = parent[node]
+    return line

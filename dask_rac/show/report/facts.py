@@ -45,7 +45,9 @@ class SuggestedCut:
     clusters: int
     """The number of clusters at that height, including single nodes."""
     lifetime: float
-    """How far the height can move without changing a cluster: as a difference or a ratio, as requested."""
+    """How far the height can move without changing a large cluster, as a difference or a ratio; infinite for trees."""
+    clear: bool = True
+    """Whether the cut stands out."""
 
 
 @dataclass(frozen=True)

@@ -93,10 +93,15 @@ def _row(cluster: LargeCluster, nodes: int, unmerged: str) -> tuple[str, ...]:
     return str(cluster.node), f"{cluster.size:,}", share(cluster.size, nodes), texts[cluster.height], end
 
 
+def _lifetime(lifetime: float) -> str:
+    """Return a lifetime as text; the trees of a forest never merge."""
+    return f"{lifetime:.4g}" if math.isfinite(lifetime) else "no end"
+
+
 def _choices(facts: ReportFacts, positions: tuple[Position, ...]) -> list[Choice]:
     """Return the cuts that the user asked for, then the suggested ones, each once."""
     places = {snapshot.height: place for place, snapshot in enumerate(facts.snapshots)}
-    wanted = dict.fromkeys(facts.marks, "") | {cut.height: f"{cut.lifetime:.4g}" for cut in facts.cuts}
+    wanted = dict.fromkeys(facts.marks, "") | {cut.height: _lifetime(cut.lifetime) for cut in facts.cuts}
     return [
         Choice(places[height], positions[places[height]].height, positions[places[height]].clusters, lifetime)
         for height, lifetime in wanted.items()

@@ -77,7 +77,8 @@ class Subject:
             self._pictures(first, [by_height[at] for at in (*suggested.tolist(), *marks)]),
             shown,
             tuple(
-                SuggestedCut(*row) for row in self.cuts[["height", "n_clusters", "lifetime"]].itertuples(index=False)
+                SuggestedCut(*row)
+                for row in self.cuts[["height", "n_clusters", "lifetime", "clear"]].itertuples(index=False)
             ),
             marks,
             self.settings.max_height,
