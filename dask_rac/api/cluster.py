@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
-from dataclasses import replace
 from functools import partial
 from os import PathLike
 from typing import Any, Literal, overload
@@ -12,16 +11,16 @@ from typing import Any, Literal, overload
 from dask_rac.api.edge_warnings import edge_warnings
 from dask_rac.api.graphs import Resources, memory_graph, stored_graph, with_facts
 from dask_rac.api.handle import RunHandle
+from dask_rac.api.names import check_vectors, names_of, with_names
 from dask_rac.api.pairs import check_pairs_options, pairs_metric
 from dask_rac.base.defaults import setting
 from dask_rac.base.errors import InputError
 from dask_rac.base.events import Listener
 from dask_rac.base.settings import PRECOMPUTED, Settings, checked_settings
-from dask_rac.edges.given import known_names, known_nodes
+from dask_rac.edges.given import known_nodes
 from dask_rac.edges.libraries import as_edges
 from dask_rac.files.arrow_streams import table_if_any
 from dask_rac.files.folder import Folder
-from dask_rac.files.node_names import NamesInMemory
 from dask_rac.results.clustering import Clustering
 from dask_rac.results.stored import StoredClustering, open_result
 from dask_rac.runs.begin import begin_pairs_run, begin_run
@@ -51,6 +50,7 @@ def cluster(
     *,
     graph: Mapping[str, Any] | None = ...,
     metric: str | None = ...,
+    names: Any = ...,
     store: None = ...,
     memory: str | float | None = ...,
     shards: int | None = ...,
@@ -73,6 +73,7 @@ def cluster(
     *,
     graph: Mapping[str, Any] | None = ...,
     metric: str | None = ...,
+    names: Any = ...,
     store: str | PathLike[str],
     memory: str | float | None = ...,
     shards: int | None = ...,
@@ -95,6 +96,7 @@ def cluster(
     *,
     graph: Mapping[str, Any] | None = ...,
     metric: str | None = ...,
+    names: Any = ...,
     store: str | PathLike[str] | None = ...,
     memory: str | float | None = ...,
     shards: int | None = ...,
@@ -116,6 +118,7 @@ def cluster(
     *,
     graph: Mapping[str, Any] | None = None,
     metric: str | None = None,
+    names: Any = None,
     store: str | PathLike[str] | None = None,
     memory: str | float | None = None,
     shards: int | None = None,
@@ -137,9 +140,11 @@ def cluster(
         pandas or Dask DataFrame, or anything that offers an Arrow stream (pyarrow, Polars, DuckDB, ibis), with columns
         `source`, `target`, `weight`; a tuple of those three arrays; the path of a Parquet file or folder; the arrays
         `(indices, distances)` of a library that searches for neighbours; or a networkx or igraph graph whose edges have
-        the attribute `weight`. An edge may be given once, or in both directions with the same weight. If `graph` is
-        given, vectors in any form that `knn_graph` accepts. Vectors without `graph`, as an array or the path of a
-        `.npy` file, or in any form if `metric` is given, are clustered by all their pairs.
+        the attribute `weight`. An edge may be given once, or in both directions with the same weight. The ids in
+        `source` and `target` are 0, 1, 2, ..., or text: then nodes are numbered in the order of their names by UTF-8
+        bytes, whatever the order of the rows, and the result has the names. If `graph` is given, vectors in any form
+        that `knn_graph` accepts. Vectors without `graph`, as an array or the path of a `.npy` file, or in any form if
+        `metric` is given, are clustered by all their pairs.
     linkage : {"average", "complete", "single", "weighted", "ward"}
         How the distance between two clusters follows from the distances between their nodes: "average" uses the mean,
         "complete" the largest, "single" the smallest, "weighted" the mean of the distances of the two parts of a
@@ -179,6 +184,11 @@ def cluster(
         first argument holds distances: a square matrix or scipy's condensed vector, as an array, a `.npy` file, a Zarr
         or a Dask array. All pairs are held in memory: n (n - 1) / 2 numbers of 8 bytes. Ward linkage requires
         "euclidean", or takes precomputed distances as euclidean.
+    names : sequence of str or path, optional
+        The names of the nodes 0, 1, 2, ..., one for each node or vector: a list, an array, a pandas Series or Index, an
+        Arrow array, or the path of a text file with one name per line or of a Parquet file, of which the column `name`
+        or the first column is read. They may repeat. By default the index of a DataFrame of vectors, unless it only
+        counts the rows; and the names beside a folder of edges, where `ingest` puts them. Not for ids that are text.
     store : path or URL, optional
         A new folder for the run: its state after each round, its merges and its statistics. `edges` may then also be a
         Dask DataFrame or the path of a Parquet dataset or Zarr group larger than memory.
@@ -223,11 +233,12 @@ def cluster(
         if value is not None and store is None:
             raise InputError(f"{name}= is only for runs through the disk: give store= as well, or leave it out")
     place = choose_scheduler(client)
-    options = PlanOptions(n_nodes, setting("memory", memory), setting("shards", shards), place)
+    edges = as_edges(edges, store is not None) if metric is None and graph is None else table_if_any(edges)
+    named = names_of(names, edges, metric is not None or graph is not None, n_nodes)
+    options = PlanOptions(n_nodes, setting("memory", memory), setting("shards", shards), place, names=named)
     if store is not None:
         options = RunOptions(**vars(options), store=store)
     request = None if graph is None else request_of(graph, weights)
-    edges = as_edges(edges, store is not None) if metric is None and graph is None else table_if_any(edges)
     if not wait:
         _refuse_early(options, edges, settings, request)
         url = None if store is None else Folder(store).url
@@ -253,7 +264,9 @@ def _refuse_early(options: PlanOptions, edges: Any, settings: Settings, request:
         if settings.metric == PRECOMPUTED or not is_dask_array(edges):  # which would be computed
             check_pairs(edges, settings, options)
     elif request is None:
-        known_nodes(edges, settings.weights)
+        known = known_nodes(edges, settings.weights)
+        if not isinstance(edges, str | PathLike):
+            with_names(options, edges, known)
 
 
 def run_cluster(
@@ -263,6 +276,8 @@ def run_cluster(
     if settings.metric:
         return run_pairs(edges, settings, options, report), []
     resources = Resources(options.memory, options.client)
+    if request is not None:
+        check_vectors(options.names, edges, request.columns)
     if request is not None and isinstance(options, RunOptions):
         store = Folder(options.store)
         refuse_taken_store(store)
@@ -271,7 +286,7 @@ def run_cluster(
     elif request is not None:
         edges = with_facts(*memory_graph(edges, request, resources, report))
     known = known_nodes(edges, settings.weights)
-    options = replace(options, n_nodes=known if options.n_nodes is None else options.n_nodes)
+    options = with_names(options, edges, known)
     result: Clustering
     if isinstance(options, RunOptions):
         journal = begin_run(edges, settings, options, report)
@@ -279,9 +294,8 @@ def run_cluster(
         loops, first = found.loops, found.first
     else:
         merges = cluster_edges(edges, settings, options, report)
-        result, loops, first = Clustering(merges, settings), merges.loops, merges.first
-    if (names := known_names(edges)) is not None:
-        result.names = NamesInMemory(names)
+        names = merges.names if options.names is None else options.names.in_memory()
+        result, loops, first = Clustering(merges, settings, names=names), merges.loops, merges.first
     return result, edge_warnings(edges, settings, (loops, first, result.n_nodes))
 
 
@@ -289,7 +303,8 @@ def run_pairs(given: Any, settings: Settings, options: PlanOptions, report: List
     """Cluster all pairs in memory, or with a store for the result."""
     if isinstance(options, RunOptions):
         return StoredClustering(begin_pairs_run(given, settings, options, report), report, trusted=True)
-    return Clustering(cluster_pairs(given, settings, options, report), settings, given)
+    found = cluster_pairs(given, settings, options, report)
+    return Clustering(found, settings, given, None if options.names is None else options.names.in_memory())
 
 
 def plan_run(

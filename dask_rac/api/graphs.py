@@ -12,6 +12,7 @@ from typing import Any
 import dask
 import pandas as pd
 
+from dask_rac.api.names import listed_names, put_names
 from dask_rac.base.defaults import setting
 from dask_rac.base.events import Listener
 from dask_rac.base.settings import EDGE_COLUMNS
@@ -112,7 +113,8 @@ def knn_graph(
         Columns `source`, `target`, `weight`, with every undirected edge once and `source` below `target`. With
         `store`, a Dask DataFrame over the Parquet files. `dask_rac.cluster` accepts either. `attrs["n_nodes"]` is the
         number of vectors; pass it to `cluster` if the attributes get lost. `attrs["graph"]` holds further facts: edges,
-        components, the largest of them, how neighbours were found, the recall.
+        components, the largest of them, how neighbours were found, the recall. If the index of a DataFrame of vectors
+        does not only count its rows, `attrs["names"]` holds it as the names of the nodes, which `cluster` takes.
 
     Raises
     ------
@@ -218,15 +220,18 @@ def run_graph(
     progress: Listener | bool | None,
 ) -> Any:
     """Build a graph and return it as a DataFrame."""
+    named: Any
     with listener_for(progress) as report:
         if store is None:
             frame, facts = memory_graph(vectors, request, resources, report)
+            named = listed_names(vectors)
         else:
             facts = build(vectors, request.graph, Folder(fspath(store)), resources.options(request.columns), report)
             import dask.dataframe as dd  # noqa: PLC0415 - takes a quarter of a second, and other runs do not need it
 
             frame = dd.read_parquet(fspath(store), columns=list(EDGE_COLUMNS))
-    return with_facts(frame, facts)
+            named = put_names(Folder(fspath(store)), vectors)
+    return with_facts(frame, facts, named)
 
 
 def memory_graph(
@@ -241,10 +246,12 @@ def memory_graph(
         return pd.DataFrame(read_edges(open_edges(target.url))[0], copy=False), facts
 
 
-def with_facts(frame: Any, facts: GraphFacts) -> Any:
+def with_facts(frame: Any, facts: GraphFacts, names: Any = None) -> Any:
     """Return a DataFrame of edges with the facts of its graph as attributes, and warn where that is due."""
     weights = facts.weights or checked_metric(facts.metric).weights
     frame.attrs = {"n_nodes": facts.nodes, "weights": weights, "graph": asdict(facts)}
+    if names is not None:
+        frame.attrs["names"] = names
     warn_of(facts)
     return frame
 

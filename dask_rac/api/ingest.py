@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from dataclasses import replace
 from os import PathLike, fspath
 from typing import Any
 
@@ -24,11 +25,12 @@ def ingest(
     columns: Sequence[str | int | None] = EDGE_COLUMNS,
     delimiter: str | None = None,
     header: bool = True,
+    text_ids: bool = False,
     progress: Listener | bool | None = None,
 ) -> str:
     """Convert an edge list to Parquet for `dask_rac.cluster`, and check every value.
 
-    Memory use is about 150 MB, regardless of the size of the list.
+    Memory use is about 150 MB, or 650 MB if ids are text, regardless of the size of the list.
 
     Parameters
     ----------
@@ -40,12 +42,16 @@ def ingest(
         The folder to create. Existing files are never overwritten.
     columns : names or numbers
         The columns of source, target and weight, by name or by number from 0. None in place of the weight gives all
-        edges the weight 1.
+        edges the weight 1. Ids are whole numbers, or text: in delimited text they are numbers if all of them are, and
+        otherwise all are names, without the blanks around them.
     delimiter : str, optional
         The character that separates columns of text. A space stands for any run of spaces and tabs. By default a comma
         for `.csv`, a tab for `.tsv`, and otherwise the delimiter of the first line.
     header : bool
         Whether the first line of text holds column names.
+    text_ids : bool
+        Whether ids are names even if all of them are numbers, such as customer numbers: then `17` and `017` differ, and
+        numbers may have gaps.
     progress : callable or bool, optional
         As for `dask_rac.cluster`.
 
@@ -54,18 +60,21 @@ def ingest(
     str
         `store`, for `dask_rac.cluster` or any Parquet reader: columns `source` and `target`, int32 if all ids fit and
         int64 otherwise, and `weight`, float64, or float32 if it is float32 in all files. Rows keep their order. If an
-        id needs more than 32 bits, the list is read a second time from the start.
+        id needs more than 32 bits, or is text, the list is read a second time from the start. Nodes whose ids are text
+        are numbered in the order of their names by UTF-8 bytes, and the names are in the folder `_names`, where
+        `cluster` finds them.
 
     Raises
     ------
     InputError
-        If an id is not a whole number of 0 or more, a weight is negative or not finite, a value, column or file is
-        missing, or `store` exists. The message states where. Nothing is left behind.
+        If an id is a number but not a whole one of 0 or more, a weight is negative or not finite, a value, column or
+        file is missing, or `store` exists. The message states where. Nothing is left behind.
 
     Warns
     -----
     UserWarning
-        If ids begin above 0: in a clustering of these edges, the nodes before the first one are trees of their own.
+        If some ids are numbers and others are text. If ids begin above 0: in a clustering of these edges, the nodes
+        before the first one are trees of their own.
 
     Examples
     --------
@@ -73,10 +82,13 @@ def ingest(
     """
     layout = TextLayout(_checked_columns(columns), _checked_delimiter(delimiter), bool(header))
     source = open_columns(edges, layout)
+    if not isinstance(text_ids, bool):
+        raise InputError(f"text_ids={text_ids!r} is neither True nor False")
+    source = replace(source, named=source.named or text_ids)
     with listener_for(progress) as report:
-        first, last = convert(source, store, report)
+        first, _ = convert(source, store, report)
     if first:
-        warnings.warn(late_ids_text(first, last + 1), stacklevel=2)
+        warnings.warn(late_ids_text(first, "pass text_ids=True to keep them as names"), stacklevel=2)
     return fspath(store)
 
 

@@ -19,11 +19,12 @@ def check_whole(name: str, value: object, least: int, most: int | None = None) -
         raise InputError(f"{name}={quoted(value)} is out of range: {allowed}")
 
 
-def check_kind(known: str | None, weights: str) -> None:
+def check_kind(known: str | None, weights: str, remedy: str = "set weights={known!r}") -> None:
     """Raise if edges are known to have another kind of weights."""
     if known is not None and known != weights:
         plural = "similarities" if known == "similarity" else "distances"
-        raise InputError(f"weights={weights!r}, but these edges have {plural}: set weights={known!r}")
+        advice = remedy.format(weights=weights, known=known)
+        raise InputError(f"weights={weights!r}, but these edges have {plural}: {advice}")
 
 
 def check_word(name: str, value: object, known: tuple[str, ...], also: str = "") -> None:

@@ -54,13 +54,15 @@ MERGES = "merges"  # Parquet files, which stay
 TREE = "tree"  # edges of the spanning forest of single linkage
 STATISTICS = "statistics"  # what each round did, for others to look at
 INPUT = "input"  # the folder for the partitions of a Dask DataFrame, until they are read
+NAMES = "names"  # the names of nodes, which stay
 
-STORE_FOLDERS = (MANIFESTS, ROUNDS, MERGES, STATISTICS, TREE, INPUT)
+STORE_FOLDERS = (MANIFESTS, ROUNDS, MERGES, STATISTICS, TREE, INPUT, NAMES)
 """Folders of a store, in which anything with a name of ours that no manifest names is deleted."""
 STORE_NAMES = (HEADER, LOCK, *STORE_FOLDERS)
 """All that a run writes to its folder."""
 
 _ATTEMPT = r"\d{5,}-[0-9a-f]{8}"
+_GIVEN = r"given-[0-9a-f]{8}"
 _OURS = {
     "": re.escape(HEADER),
     MANIFESTS: r"\d{5,}\.json",
@@ -69,6 +71,7 @@ _OURS = {
     STATISTICS: r"\d{5,}\.json",
     TREE: _ATTEMPT,
     INPUT: r"partition-\d{5,}\.parquet",
+    NAMES: rf"{_GIVEN}|{_ATTEMPT}",
 }
 
 
@@ -139,8 +142,36 @@ def partition_name(number: int) -> str:
     return f"{INPUT}/partition-{number:05d}.parquet"
 
 
+NUMBERED = "numbered"  # edges whose ids were text, in the folder of an attempt
+PIECE = "piece"  # some of these edges with their own names
+RANGE = "range"  # the numbers of the names in a range
+
+
+def names_folder(attempt: str) -> str:
+    """Return the folder for the names that an attempt finds in the edges."""
+    return f"{NAMES}/{attempt}"
+
+
+def given_names_folder() -> str:
+    """Return a folder for names that are known before the edges are read; the header of the store records them."""
+    return unique(f"{NAMES}/given")
+
+
+def is_given(name: str) -> bool:
+    """Whether names in such a folder were known before the edges were read."""
+    return re.fullmatch(_GIVEN, name) is not None
+
+
+def names_part(folder: str, number: int) -> str:
+    """Return the group for the names of some successive nodes."""
+    return f"{folder}/part-{number:05d}"
+
+
 # Files of edges
 
+EDGE_NAMES = "_names"  # the folder for the names of nodes; readers of Parquet ignore it
+NAMES_RECORD = f"{EDGE_NAMES}/record.json"  # the parts of these names
+SHUFFLED = "_shuffled"  # the folder for edges that are being numbered
 PARQUET_ENDINGS = (".parquet", ".parq", ".pq")
 NODES_KEY = b"dask_rac.nodes"  # the number of nodes, in the metadata of Parquet files
 WEIGHTS_KEY = b"dask_rac.weights"  # distance or similarity, likewise

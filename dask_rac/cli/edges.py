@@ -59,13 +59,22 @@ def lattice(shell: Shell, output: str, scheduler: str | None, require_tls: bool 
 @click.option("--no-header", is_flag=True, help="No header line: columns are 0, 1, 2.")
 @click.option("--no-weights", is_flag=True, help="No weight column: every edge weighs 1.")
 @click.option("--delimiter", metavar="C", help="Column separator, if not implied by the file name.")
+@click.option("--text-ids", is_flag=True, help="Ids are names even if all are numbers.")
 @options.common
 def ingest(
-    shell: Shell, edges: str, output: str, columns: str, no_header: bool, no_weights: bool, delimiter: str | None
+    shell: Shell,
+    edges: str,
+    output: str,
+    columns: str,
+    no_header: bool,
+    no_weights: bool,
+    delimiter: str | None,
+    text_ids: bool,
 ) -> None:
     """Convert an edge list into one that `cluster` reads.
 
-    From CSV, TSV, text, or Parquet with other column names. Every row is checked.
+    From CSV, TSV, text, or Parquet with other column names. Every row is checked. Ids are whole numbers, or text: then
+    the nodes are numbered, and their names kept.
     """
     from dask_rac.api.ingest import ingest
 
@@ -77,9 +86,8 @@ def ingest(
     if len(names) != 3:
         raise click.UsageError(f"--columns {columns} names {len(names)} columns: name three")
     with shell.watch() as report:
-        written = ingest(
-            edges, output, columns=tuple(names), delimiter=delimiter, header=not no_header, progress=report
-        )
+        reading: dict[str, Any] = {"delimiter": delimiter, "header": not no_header, "text_ids": text_ids}
+        written = ingest(edges, output, columns=tuple(names), **reading, progress=report)
     click.echo(written)
 
 

@@ -52,8 +52,9 @@ def cut(shell: Shell, run: str, output: str, **cuts: Any) -> None:
 )
 @click.option("--join", is_flag=True, help="Join the trees of a forest at infinity, for .npy.")
 @click.option("--zero", type=float, metavar="S", help="The similarity that becomes distance 0.")
+@click.option("--names/--no-names", default=None, help="Names of nodes; by default in Newick, if there are any.")
 @options.common
-def export(shell: Shell, run: str, output: str, join: bool, zero: float | None) -> None:
+def export(shell: Shell, run: str, output: str, join: bool, zero: float | None, names: bool | None) -> None:
     """Write the tree of a RUN as one file.
 
     The ending chooses the format: scipy's Z (.npy), Newick (.nwk, .newick), or the merges (.parquet).
@@ -61,7 +62,7 @@ def export(shell: Shell, run: str, output: str, join: bool, zero: float | None) 
     from dask_rac.api.cluster import open_run
 
     with shell.watch("writing the tree") as report:
-        written = open_run(run, progress=report).export(output, join=join, zero=zero)
+        written = open_run(run, progress=report).export(output, join=join, zero=zero, names=names)
     click.echo(written)
 
 

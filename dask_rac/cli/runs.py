@@ -24,8 +24,9 @@ if TYPE_CHECKING:
 @click.option("-o", "--output", required=True, type=options.Output(), metavar="RUN", help="New store of the run.")
 @options.settings
 @click.option("--max-height", type=float, metavar="H", help="No merges beyond this height.")
-@options.words("duplicates", SETTINGS["duplicates"], "RULE", "If weights differ: error (default), min, max, mean.")
+@options.words("duplicates", SETTINGS["duplicates"], "RULE", "If weights differ: error, min, max, mean.")
 @click.option("--finisher/--no-finisher", default=SETTINGS["finisher"].default, help="Finish with sequential HAC.")
+@click.option("--names", type=options.PATH, metavar="FILE", help="Names of nodes: one per line, or Parquet.")
 @options.memory
 @options.shards
 @options.computing

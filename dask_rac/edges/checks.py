@@ -7,6 +7,8 @@ from numpy.typing import NDArray
 
 from dask_rac.base.errors import InputError, Where, refuse_nulls, refuse_rows
 from dask_rac.base.settings import FAR, Settings
+from dask_rac.base.text import short
+from dask_rac.files.node_names import NodeNames
 from dask_rac.kernels.arrays import Ids
 from dask_rac.kernels.rows import ingest
 
@@ -70,7 +72,7 @@ def check_total(largest: float, edges: int) -> None:
         raise InputError(f"column 'weight' reaches {largest}: {edges} of them add up to infinity; scale them down")
 
 
-def describe_conflict(columns: EdgeColumns, where: Where) -> str:
+def describe_conflict(columns: EdgeColumns, where: Where, names: NodeNames | None = None) -> str:
     """Describe the first row that gives an edge a different weight than an earlier row."""
     source, target, weight = columns
     order = np.lexsort((target, source))
@@ -79,9 +81,10 @@ def describe_conflict(columns: EdgeColumns, where: Where) -> str:
     differ = weight[order] != weight[earliest]
     at = np.argmin(order[differ])
     row, earlier = int(order[differ][at]), int(earliest[differ][at])
-    edges = len(np.unique(earliest[differ]))
+    edges, ends = len(np.unique(earliest[differ])), (int(source[row]), int(target[row]))
+    edge = "{}-{}".format(*ends) if names is None else "{!r}-{!r}".format(*(short(names[end]) for end in ends))
     return (
-        f"column 'weight' has two values for {edges} edge{'s' * (edges > 1)}, first {source[row]}-{target[row]}: "
+        f"column 'weight' has two values for {edges} edge{'s' * (edges > 1)}, first {edge}: "
         f"{weight[earlier]} in {where(earlier)}, {weight[row]} in {where(row)}; choose duplicates='min', 'max' or "
         "'mean'"
     )

@@ -1,4 +1,4 @@
-"""Columns of numbers in the files that people have: delimited text, and Parquet with any column names."""
+"""Columns of edges in the files that people have: delimited text, and Parquet with any column names."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from os import PathLike, fspath
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 from dask_rac.base.errors import InputError, Where, refuse_nulls
 from dask_rac.base.names import PARQUET_ENDINGS
 from dask_rac.base.text import listed
+from dask_rac.edges.numbering import as_text, is_text
 from dask_rac.edges.records import check_record
 from dask_rac.edges.text import TEXT_ENDINGS, Arrays, Column, Part, TextLayout, TextLimits, read_text
 from dask_rac.files.listing import list_files
@@ -37,6 +38,8 @@ class ColumnSource:
     """Rows in all files, if they state it."""
     single: bool
     """Whether all weights are float32."""
+    named: bool = False
+    """Whether ids are text; in delimited text this shows only when it is read."""
     limits: TextLimits = field(default_factory=TextLimits)
     """How text is read."""
 
@@ -46,7 +49,7 @@ class ColumnSource:
             if file.endswith(PARQUET_ENDINGS):
                 yield from _read_parquet(self.filesystem, file, self.layout.columns)
             else:
-                yield from read_text(self.filesystem, file, self.layout, self.limits)
+                yield from read_text(self.filesystem, file, self.layout, self.limits, self.named)
 
 
 def open_columns(path: str | PathLike[str], layout: TextLayout) -> ColumnSource:
@@ -67,23 +70,49 @@ def open_columns(path: str | PathLike[str], layout: TextLayout) -> ColumnSource:
         text = next(file for file in files if file not in parquet)
         raise InputError(f"{name} holds both Parquet ({parquet[0]}) and text ({text}): convert one after the other")
     facts = [_parquet_facts(filesystem, file, layout.columns) for file in files]
-    check_record(name, root, {file: rows for file, (rows, _) in zip(files, facts, strict=True)}, paths)
-    return ColumnSource(
-        name, filesystem, files, layout, sum(rows for rows, _ in facts), all(single for _, single in facts)
-    )
+    check_record(name, root, {file: fact.rows for file, fact in zip(files, facts, strict=True)}, paths)
+    _refuse_mixture(files, facts)
+    rows, named = sum(fact.rows for fact in facts), any(fact.named for fact in facts if fact.rows)
+    return ColumnSource(name, filesystem, files, layout, rows, all(fact.single for fact in facts), named)
 
 
-def _parquet_facts(filesystem: Any, path: str, columns: tuple[Column, ...]) -> tuple[int, bool]:
-    """Return the rows of a file, and whether its weights are float32."""
+class _Facts(NamedTuple):
+    """What the footer of a Parquet file states."""
+
+    rows: int
+    single: bool
+    """Whether weights are float32."""
+    named: bool
+    """Whether ids are text."""
+
+
+def _refuse_mixture(files: tuple[str, ...], facts: list[_Facts]) -> None:
+    """Raise if the ids of some files are text and those of others are numbers."""
+    kinds = {fact.named: file for file, fact in zip(files, facts, strict=True) if fact.rows}
+    if len(kinds) > 1:
+        raise InputError(
+            f"the ids in {kinds[True]} are text and those in {kinds[False]} are numbers: convert them apart, or write "
+            "all as text"
+        )
+
+
+def _parquet_facts(filesystem: Any, path: str, columns: tuple[Column, ...]) -> _Facts:
+    """Return the rows of a file, and what its columns hold."""
     with readable(path, "Parquet"), filesystem.open(path, "rb") as file:
         parquet = pq.ParquetFile(file)
         metadata, schema = parquet.metadata, parquet.schema_arrow
         rows = sum(checked_groups(metadata, path))
     kinds = [schema.field(_named(column, schema, path)).type for column in columns]
-    for column, kind in zip(columns, kinds, strict=True):
+    texts = [is_text(kind) for kind in kinds[:2]]
+    if texts[0] != texts[1]:
+        raise InputError(
+            f"columns {columns[0]!r} and {columns[1]!r} of {path} are {kinds[0]} and {kinds[1]}: write both as text, "
+            "or both as whole numbers"
+        )
+    for column, kind in list(zip(columns, kinds, strict=True))[2 * texts[0] :]:
         if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_null(kind)):
             raise InputError(f"column {column!r} of {path} is {kind}, not a number: cast it first")
-    return rows, len(kinds) == 3 and pa.types.is_float32(kinds[2])
+    return _Facts(rows, len(kinds) == 3 and pa.types.is_float32(kinds[2]), texts[0])
 
 
 def _named(column: Column, schema: pa.Schema, path: str) -> str:
@@ -137,4 +166,7 @@ def _filled_columns(batch: pa.RecordBatch, names: list[str], where: Where) -> tu
     for name, column in zip(names, columns, strict=True):
         if column.null_count:
             refuse_nulls(column.is_null().to_numpy(zero_copy_only=False), name, where)
+    texts = [as_text(column, name, where) for name, column in zip(names[:2], columns, strict=False)]
+    if texts[0] is not None:
+        return [*texts, *(column.to_numpy(zero_copy_only=False) for column in columns[2:])], where
     return [column.to_numpy(zero_copy_only=False) for column in columns], where

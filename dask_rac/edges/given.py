@@ -14,6 +14,7 @@ from dask_rac.base.errors import InputError, Where, plain_row, refuse_nulls
 from dask_rac.base.parameters import SETTINGS
 from dask_rac.base.settings import EDGE_COLUMNS
 from dask_rac.edges.libraries import as_edges
+from dask_rac.edges.numbering import ENDS, as_text
 from dask_rac.edges.source import Columns, is_table, table_edges
 
 
@@ -22,7 +23,19 @@ def known_nodes(edges: Any, weights: str) -> int | None:
     known = _attributes(edges)
     _check_attrs(known.get("weights"), weights)
     nodes = known.get("n_nodes")
-    return nodes if isinstance(nodes, int) and nodes >= 0 else None
+    return nodes if isinstance(nodes, int) and nodes >= 0 and not _has_text(edges) else None
+
+
+def known_names(edges: Any) -> Any:
+    """Return the names that a DataFrame of edges states for its nodes, as those built from vectors do, if any."""
+    names = _attributes(edges).get("names")
+    return None if names is None or _has_text(edges) else names
+
+
+def _has_text(edges: Any) -> bool:
+    """Whether the ids of a DataFrame cannot be numbers, by its types alone."""
+    kind = getattr(edges, "dtypes", {}).get("source", np.dtype(np.int64))
+    return isinstance(kind, pd.CategoricalDtype) or not pd.api.types.is_numeric_dtype(kind)
 
 
 def _check_attrs(stated: Any, weights: str) -> None:
@@ -33,12 +46,6 @@ def _check_attrs(stated: Any, weights: str) -> None:
             f"weights={weights!r}, but edges.attrs['weights'] is {stated!r}, as the graph was made: if you have turned "
             f"the weights into {plural} since, set edges.attrs['weights'] = {weights!r}; if not, set weights={stated!r}"
         )
-
-
-def known_names(edges: Any) -> list[str] | None:
-    """Return the names of the nodes that a DataFrame states, as those made from graphs of other libraries do."""
-    names = _attributes(edges).get("names")
-    return names if isinstance(names, list) else None
 
 
 def _attributes(edges: Any) -> dict[Any, Any]:
@@ -58,7 +65,7 @@ def read_columns(edges: Any) -> tuple[Columns, Where]:
     if isinstance(edges, pd.DataFrame):
         return _frame_columns(edges), plain_row
     if isinstance(edges, tuple) and len(edges) == len(EDGE_COLUMNS) and not any(isinstance(c, tuple) for c in edges):
-        return {name: _array(column, name) for name, column in zip(EDGE_COLUMNS, edges, strict=True)}, plain_row
+        return {name: _column(column, name) for name, column in zip(EDGE_COLUMNS, edges, strict=True)}, plain_row
     raise _unusable(edges)
 
 
@@ -87,6 +94,12 @@ def is_dask_frame(edges: Any) -> bool:
     return hasattr(edges, "__dask_graph__") and hasattr(type(edges), "columns")
 
 
+def _column(column: Any, name: str) -> Any:
+    """Return a column given as a separate array: of numpy, or of Arrow if it holds the names of nodes."""
+    text = as_text(column, name, plain_row) if name in ENDS else None
+    return _array(column, name) if text is None else text
+
+
 def _array(column: Any, name: str) -> NDArray[Any]:
     """Return a column given as a separate array; masked values count as nulls."""
     try:
@@ -102,13 +115,14 @@ def _frame_columns(frame: pd.DataFrame) -> Columns:
     """Return the three columns of a DataFrame; raise if there is a null."""
     _refuse_square(frame)
     require_columns(frame.columns)
-    columns = {}
+    columns: Columns = {}
     for name in EDGE_COLUMNS:
         column = frame[name]
         if isinstance(column, pd.DataFrame):
             raise InputError(f"the DataFrame has {column.shape[1]} columns named {name!r}: keep one")
         refuse_nulls(column.isna().to_numpy(), name, plain_row)
-        columns[name] = column.to_numpy()
+        text = as_text(column, name, plain_row) if name in ENDS else None
+        columns[name] = column.to_numpy() if text is None else text
     return columns
 
 

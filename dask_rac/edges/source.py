@@ -14,12 +14,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from numpy.typing import NDArray
 
 from dask_rac.base.errors import InputError, Where, plain_row, refuse_nulls
-from dask_rac.base.names import NODES_KEY, PARQUET_ENDINGS, WEIGHTS_KEY
+from dask_rac.base.names import NAMES_RECORD, NODES_KEY, PARQUET_ENDINGS, WEIGHTS_KEY
 from dask_rac.base.settings import EDGE_COLUMNS
 from dask_rac.base.text import listed
+from dask_rac.edges.numbering import ENDS, as_text, is_text
 from dask_rac.edges.records import check_record
 from dask_rac.edges.text import TEXT_ENDINGS
 from dask_rac.edges.units import EdgeFile, Unit
@@ -40,7 +40,8 @@ BUFFER = 2**18  # bytes of a column that are read at a time from a local file
 FAR_BUFFER = 2**22  # the same of a row group on an object store that is too large to be fetched at once
 
 
-Columns = dict[str, NDArray[Any]]
+Columns = dict[str, Any]
+"""Arrays of numpy; ids that are text are Arrow arrays of large strings."""
 
 
 @dataclass(frozen=True)
@@ -52,6 +53,8 @@ class EdgeSource:
     files: tuple[EdgeFile, ...]
     batch_rows: int = BATCH_ROWS
     """Rows that are decoded at a time."""
+    named: bool = False
+    """Whether the names of the nodes are beside the files."""
 
     @property
     def rows(self) -> int:
@@ -83,6 +86,11 @@ class EdgeSource:
     def kind(self) -> str | None:
         """Whether weights are distances or similarities, if the files state it."""
         return next((file.kind for file in self.files if file.kind is not None), None)
+
+    @property
+    def text(self) -> bool:
+        """Whether ids are text; then they have to be numbered before anything else."""
+        return any(file.text for file in self.files if file.rows)
 
     @property
     def whole_rows(self) -> int:
@@ -200,7 +208,8 @@ def open_edges(path: str | PathLike[str], complete: bool = True) -> EdgeSource:
         with ThreadPoolExecutor(FOOTERS) as pool:
             found = tuple(pool.map(lambda file: _parquet_file(name, file, infos[file]), files))
     check_record(name, root, {file.path: file.rows for file in found}, infos)
-    return EdgeSource(name, False, found)
+    _refuse_mixture(found)
+    return EdgeSource(name, False, found, named=f"{root}/{NAMES_RECORD}" in infos)
 
 
 def read_edges(source: EdgeSource) -> tuple[Columns, Where]:
@@ -214,7 +223,8 @@ def read_edges(source: EdgeSource) -> tuple[Columns, Where]:
 
     if not blocks:
         return {name: np.empty(0, np.int64) for name in EDGE_COLUMNS}, where
-    return {name: np.concatenate([block[name] for block in blocks]) for name in EDGE_COLUMNS}, where
+    join = {name: pa.concat_arrays if source.text and name in ENDS else np.concatenate for name in EDGE_COLUMNS}
+    return {name: join[name]([block[name] for block in blocks]) for name in EDGE_COLUMNS}, where
 
 
 def table_edges(table: pa.Table) -> tuple[Columns, Where]:
@@ -246,15 +256,27 @@ def _parquet_file(url: str, path: str, info: dict[str, Any]) -> EdgeFile:
         parquet = pq.ParquetFile(file)
         metadata, schema = parquet.metadata, parquet.schema_arrow
         groups = checked_groups(metadata, path)
-        _check_schema(schema, f"file {path}")
-        largest_id = _top_id(metadata)
+        text = _check_schema(schema, f"file {path}")
+        largest_id = None if text else _top_id(metadata)
     kind = schema.field("weight").type
     weight = "float32" if pa.types.is_float32(kind) else "float64"
     stated_nodes = (schema.metadata or {}).get(NODES_KEY, b"")
     nodes = int(stated_nodes) if stated_nodes.isdigit() else None
     known = (schema.metadata or {}).get(WEIGHTS_KEY)
     facts = stamp(info), int(info["size"]), largest_id, nodes, None if known is None else known.decode(errors="replace")
-    return EdgeFile(path, metadata.num_rows, groups, weight, *facts)
+    return EdgeFile(path, metadata.num_rows, groups, weight, *facts, text=text)
+
+
+def _refuse_mixture(files: tuple[EdgeFile, ...]) -> None:
+    """Raise if the ids of some files are text and those of others are numbers."""
+    filled = [file for file in files if file.rows]
+    texts = [file.path for file in filled if file.text]
+    numbers = [file.path for file in filled if not file.text]
+    if texts and numbers:
+        raise InputError(
+            f"the ids in {texts[0]} are text and those in {numbers[0]} are numbers: write all as text, or all as whole "
+            "numbers 0, 1, 2, ..."
+        )
 
 
 def _top_id(metadata: pq.FileMetaData) -> int | None:
@@ -270,8 +292,9 @@ def _top_id(metadata: pq.FileMetaData) -> int | None:
     return top
 
 
-def _check_schema(schema: pa.Schema, what: str) -> None:
-    """Raise unless the edge columns exist and are numeric."""
+def _check_schema(schema: pa.Schema, what: str) -> bool:
+    """Raise unless the edge columns exist, and are numeric or names of nodes; return whether they are names."""
+    texts = []
     for column in EDGE_COLUMNS:
         if column not in schema.names:
             raise InputError(
@@ -280,8 +303,17 @@ def _check_schema(schema: pa.Schema, what: str) -> None:
         if schema.names.count(column) > 1:
             raise InputError(f"{what} has {schema.names.count(column)} columns named {column!r}: keep one")
         kind = schema.field(column).type
-        if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_null(kind)):
+        if column in ENDS and is_text(kind):
+            texts.append(column)
+        elif not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_null(kind)):
             raise InputError(f"column {column!r} of {what} is {kind}, not a number: cast it first")
+    if len(texts) == 1:
+        other = next(name for name in ENDS if name not in texts)
+        raise InputError(
+            f"column {texts[0]!r} of {what} is text and column {other!r} is {schema.field(other).type}: write both as "
+            "text, or both as whole numbers 0, 1, 2, ..."
+        )
+    return bool(texts)
 
 
 def _located(file: str, first: int, row: int) -> str:
@@ -294,7 +326,10 @@ def _checked_columns(table: pa.Table | pa.RecordBatch | Columns, where: Where) -
     if isinstance(table, dict):
         return table
     columns = {name: table.column(name) for name in EDGE_COLUMNS}
+    found: Columns = {}
     for name, column in columns.items():
         if column.null_count:
             refuse_nulls(column.is_null().to_numpy(zero_copy_only=False), name, where)
-    return {name: column.to_numpy(zero_copy_only=False) for name, column in columns.items()}
+        text = as_text(column, name, where) if name in ENDS else None
+        found[name] = column.to_numpy(zero_copy_only=False) if text is None else text
+    return found

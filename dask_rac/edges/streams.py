@@ -11,7 +11,7 @@ import pyarrow as pa
 from dask_rac.base.errors import InputError
 from dask_rac.base.settings import EDGE_COLUMNS
 from dask_rac.edges.source import table_edges
-from dask_rac.files.arrow_streams import as_table, stream_reader
+from dask_rac.files.arrow_streams import stream_reader
 from dask_rac.files.folder import Folder
 from dask_rac.files.tables import ROW_GROUP, write_partition
 
@@ -42,14 +42,11 @@ class EdgeStream:
             yield pa.Table.from_batches(held, schema)
 
 
-def open_stream(given: Any) -> EdgeStream | pa.Table | None:
-    """Open anything that offers an Arrow stream of edges; None if it does not, and a table if nodes have names."""
+def open_stream(given: Any) -> EdgeStream | None:
+    """Open anything that offers an Arrow stream of edges; None if it does not."""
     reader = stream_reader(given)
     if reader is None:
         return None
-    ends = [field.type for field in reader.schema if field.name in EDGE_COLUMNS[:2]]
-    if not all(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_null(kind) for kind in ends):
-        return as_table(reader)
     table_edges(reader.schema.empty_table())  # raises if a column is missing
     return EdgeStream(reader)
 

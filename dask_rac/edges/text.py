@@ -19,6 +19,7 @@ from pyarrow.csv import ConvertOptions, ParseOptions, ReadOptions, read_csv
 
 from dask_rac.base.errors import InputError, Where, refuse_nulls, refuse_rows
 from dask_rac.base.text import listed, short
+from dask_rac.edges.numbering import TEXT, as_text
 from dask_rac.files.reading import readable
 
 DELIMITERS = {".csv": ",", ".tsv": "\t", ".txt": None, ".edges": None, ".el": None}
@@ -29,12 +30,21 @@ SNIFFED = "\t,;| "  # possible delimiters; the first one that occurs in the line
 BLANK = " "  # stands for any run of spaces and tabs
 COMMENTS = (b"#", b"%")
 MARK = b"\xef\xbb\xbf"  # the byte order mark with which some programs begin UTF-8
+UNKNOWN = "\ufffd"  # what stands for bytes that are not UTF-8
 NUMBER = r"(?i)^\s*[-+]?(\d+\.?\d*(e[-+]?\d+)?|\.\d+(e[-+]?\d+)?|inf|infinity|nan)\s*$"
 
 Column = str | int
-Arrays = list[NDArray[Any]]
+Arrays = list[Any]
+"""Columns: arrays of numpy, and Arrow arrays of large strings for ids that are text."""
 Part = Callable[[], tuple[Arrays, Where]]
 """Reads some rows: their columns, and a function that locates a row."""
+
+
+class TextIdsError(InputError):
+    """An id is not a number, so that all are names."""
+
+    mixed: bool = False
+    """Whether others are numbers."""
 
 
 @dataclass(frozen=True)
@@ -71,15 +81,19 @@ class Text:
     """Numbers of the columns to read."""
     names: tuple[Column, ...]
     """The user's names for them."""
+    named: bool
+    """Whether ids are text."""
 
 
-def read_text(filesystem: Any, path: str, layout: TextLayout, limits: TextLimits) -> Iterator[Part]:
-    """Yield the columns of a file, many lines at a time."""
-    blocks = _blocks(filesystem, path, limits.block)
+def read_text(
+    filesystem: Any, path: str, layout: TextLayout, limits: TextLimits, named: bool = False
+) -> Iterator[Part]:
+    """Yield the columns of a file, many lines at a time; `named` if ids are text, otherwise they are numbers."""
+    blocks = line_blocks(filesystem, path, limits.block)
     block, line = _skip_comments(blocks)
     head, _, rest = block.partition(b"\n")
     with readable(path, "text"):
-        text = _begin(path, head.decode(errors="replace").rstrip("\r"), layout)
+        text = _begin(path, head.decode(errors="replace").rstrip("\r"), layout, named)
     if layout.header:
         block, line = rest, line + 1
     for lines in chain((block,), blocks):
@@ -88,7 +102,7 @@ def read_text(filesystem: Any, path: str, layout: TextLayout, limits: TextLimits
         line += lines.count(b"\n")
 
 
-def _blocks(filesystem: Any, path: str, size: int) -> Iterator[bytes]:
+def line_blocks(filesystem: Any, path: str, size: int) -> Iterator[bytes]:
     """Yield the contents of a file in blocks of whole lines, of about `size` bytes."""
     compression = next((codec for ending, codec in COMPRESSIONS.items() if path.endswith(ending)), None)
     rest = b""
@@ -131,7 +145,7 @@ def _skip_comments(blocks: Iterator[bytes]) -> tuple[bytes, int]:
     return b"", line
 
 
-def _begin(path: str, line: str, layout: TextLayout) -> Text:
+def _begin(path: str, line: str, layout: TextLayout, named: bool) -> Text:
     """Work out delimiter and columns from the first line."""
     if layout.header and not line:
         raise InputError(f"{path} has no header: if it holds no edges, remove it")
@@ -141,7 +155,7 @@ def _begin(path: str, line: str, layout: TextLayout) -> Text:
     else:
         fields = [field.strip() for field in next(csv.reader([line], delimiter=delimiter), [])]
     picked = tuple(_pick(column, fields, path, layout) for column in layout.columns) if line else ()
-    return Text(path, delimiter, len(fields), picked, layout.columns)
+    return Text(path, delimiter, len(fields), picked, layout.columns, named)
 
 
 def _named_delimiter(path: str) -> str | None:
@@ -180,7 +194,7 @@ def _parse(text: Text, block: bytes, line: int, piece: int) -> tuple[Arrays, Whe
 
 
 def _parse_lines(text: Text, block: bytes, line: int, piece: int) -> tuple[Arrays, Where]:
-    """Parse lines, first with ids as whole numbers."""
+    """Parse lines, first with ids as whole numbers; raise TextIdsError if they are text and should not be."""
     reading = {"block_size": piece, "use_threads": True}
     if text.delimiter == BLANK:
         block = _squeezed(block)
@@ -188,16 +202,28 @@ def _parse_lines(text: Text, block: bytes, line: int, piece: int) -> tuple[Array
     def where(row: int) -> str:
         return f"line {line + _filled_lines(block)[row]} of {text.path}"
 
-    for ids in (pa.int64(), pa.float64()):  # some programs write ids like 17.0
+    for ids in (TEXT,) if text.named else (pa.int64(), pa.float64(), TEXT):  # some programs write ids like 17.0
         try:
             kinds = dict(zip(map(str, text.picked), (ids, ids, pa.float64()), strict=False))
             table = _convert(text, block, kinds, reading)
         except pa.ArrowInvalid as error:
             fault = error
         else:
+            if ids == TEXT and not text.named:
+                raise _text_ids(table, where)
             return _filled_columns(text, table, where), where
     _refuse_lines(text, block, where)
     raise InputError(f"{text.path} cannot be read from line {line} on: {fault}") from fault
+
+
+def _text_ids(table: pa.Table, where: Where) -> TextIdsError:
+    """Return the error for ids of which some are not numbers, with the first that is not."""
+    words = [pc.invert(pc.match_substring_regex(column, NUMBER)).to_numpy() for column in table.columns[:2]]
+    row = int((words[0] | words[1]).argmax())
+    value = short(table.column(0 if words[0][row] else 1)[row].as_py())
+    error = TextIdsError(f"{value!r} in {where(row)} is not a number, so all ids are taken as names")
+    error.mixed = not (words[0] & words[1]).all()
+    return error
 
 
 def _squeezed(block: bytes) -> bytes:
@@ -225,7 +251,11 @@ def _filled_columns(text: Text, table: pa.Table, where: Where) -> Arrays:
     for name, column in zip(text.names, table.columns, strict=True):
         if column.null_count:
             refuse_nulls(column.is_null().to_numpy(), str(name), where)
-    return [column.to_numpy() for column in table.columns]
+    if not text.named:
+        return [column.to_numpy() for column in table.columns]
+    ends = zip(text.names, table.columns[:2], strict=False)
+    texts = [as_text(pc.utf8_trim_whitespace(column), str(name), where) for name, column in ends]
+    return [*texts, *(column.to_numpy() for column in table.columns[2:])]
 
 
 def _filled_lines(block: bytes) -> NDArray[np.intp]:
@@ -233,8 +263,17 @@ def _filled_lines(block: bytes) -> NDArray[np.intp]:
     return np.flatnonzero([bool(line.rstrip(b"\r")) for line in block.split(b"\n")])
 
 
+def _is_utf8(block: bytes) -> bool:
+    """Whether lines are UTF-8."""
+    try:
+        block.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
 def _refuse_lines(text: Text, block: bytes, where: Where) -> None:
-    """Raise for the first line with a wrong number of columns, or the first value that is not a number."""
+    """Raise for the first line with a wrong number of columns, or the first weight that is not a number."""
     ragged = []
 
     def note(row: Any) -> str:
@@ -250,8 +289,11 @@ def _refuse_lines(text: Text, block: bytes, where: Where) -> None:
             f"{where(ragged[0].number - 1)} has {ragged[0].actual_columns} columns and the first line has "
             f"{text.width}, separated by {text.delimiter!r}: correct it, or choose another delimiter with delimiter="
         )
-    remedies = ("number the nodes 0, 1, 2, ...",) * 2 + ("correct or drop these edges",)
-    for name, column, remedy in zip(text.names, table.columns, remedies, strict=False):
+    for name, column in zip(text.names[:2], table.columns[:2], strict=True):  # any text can be an id
+        broken = pc.match_substring(column, UNKNOWN).to_numpy()
+        if not _is_utf8(block):
+            refuse_rows(broken, str(name), "not UTF-8", "write the names as UTF-8", where)
+    for name, column in zip(text.names[2:], table.columns[2:], strict=True):
         bad = pc.invert(pc.match_substring_regex(column, NUMBER)).to_numpy()
         value = short(column[int(bad.argmax())].as_py().decode(errors="replace"))
-        refuse_rows(bad, str(name), f"{value!r}, not a number,", remedy, where)
+        refuse_rows(bad, str(name), f"{value!r}, not a number,", "correct or drop these edges", where)

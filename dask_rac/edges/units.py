@@ -26,6 +26,8 @@ class EdgeFile:
     """Whether weights are distances or similarities, if the file states it."""
     whole_rows: int = 0
     """Rows that can only be decoded together: those of a chunk. Row groups are decoded in pieces."""
+    text: bool = False
+    """Whether ids are text."""
 
 
 @dataclass(frozen=True)

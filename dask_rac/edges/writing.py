@@ -37,6 +37,8 @@ class FileSizes:
     """Edges per row group."""
     file_groups: int = FILE_GROUPS
     """Row groups per file."""
+    text_bytes: int = 2**26
+    """Bytes of names and edges that are numbered at a time, where ids are text."""
 
 
 @dataclass(frozen=True)

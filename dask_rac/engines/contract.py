@@ -33,6 +33,7 @@ from dask_rac.base.settings import Settings
 from dask_rac.base.text import size_text
 from dask_rac.edges.source import BATCH_ROWS, EdgeSource
 from dask_rac.files.folder import Folder
+from dask_rac.files.node_names import NodeNames
 from dask_rac.files.tables import TableRecord
 from dask_rac.kernels.arrays import Merges
 from dask_rac.store.header import Header
@@ -56,6 +57,10 @@ class Limits:
     """The most rows of the input that one task reads."""
     batch_rows: int = BATCH_ROWS
     """Rows of the input that a task decodes at a time."""
+    text_bytes: int = 2**27
+    """Bytes of names and edges that a task numbers at a time, where ids are text."""
+    part_names: int = 2**20
+    """The most names in one part of those of a store."""
     alone: int = 1024
     """Slots of a matrix for which one thread does all rounds that are left."""
     dense_share: float = 1 / 8
@@ -96,6 +101,8 @@ class MergeList:
     """The smallest id, if the number of nodes was not given."""
     stalled: int = 0
     """Edges that were left when rounds hardly made progress and the finisher had no room; 0 at the end."""
+    names: NodeNames | None = None
+    """The names of the nodes, if ids were text."""
 
 
 @dataclass(frozen=True)

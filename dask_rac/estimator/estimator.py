@@ -16,6 +16,7 @@ from dask_rac.base.events import Listener
 from dask_rac.base.public import public
 from dask_rac.base.settings import PRECOMPUTED, checked_settings
 from dask_rac.base.sparse import check_sparse
+from dask_rac.edges.given_names import index_names
 from dask_rac.estimator.samples import Pairs, check_square, pairs_of, without_rounding
 from dask_rac.results.clustering import Clustering
 from dask_rac.vectors.sources.opening import is_dask_array
@@ -99,6 +100,7 @@ class RAC(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         The height of each merge, in non-decreasing order.
     clustering_ : Clustering
         The full result, with its plots and cuts. It does not hold X: to check it use `clustering_.verify(X)`.
+        If X is a DataFrame, its index is in `clustering_.names`, unless it only counts the rows.
     n_features_in_ : int
         The number of features seen during `fit`.
     feature_names_in_ : numpy.ndarray of shape (`n_features_in_`,)
@@ -185,12 +187,14 @@ class RAC(ClusterMixin, BaseEstimator):  # type: ignore[misc]
             missing from a sparse X.
         """
         self._check_graph()
+        names = index_names(X)
         X = self._checked(X)
         graph = self._graph_of(X)
         self._check_parameters(graph)
         request = TreeRequest(self.metric, graph, self.linkage, self.missing)
         build = check_memory(self.memory).cache(build_tree, ignore=["progress"])
         tree, components = build(X, self._pairs(X), request, progress=self.progress)
+        tree.names = None if names is None else names.in_memory()
         merged = tree.to_scipy(join=True)[: tree.n_nodes - tree.n_trees]
         children, distances = merged[:, :2].astype(np.intp), merged[:, 2].copy()
         if self.n_clusters is None:

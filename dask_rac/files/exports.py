@@ -16,9 +16,11 @@ from numpy.typing import NDArray
 from dask_rac.base.errors import InputError
 from dask_rac.base.names import PARQUET_ENDINGS
 from dask_rac.base.settings import MERGE_COLUMNS
+from dask_rac.files.node_names import NamesInMemory, NodeNames
 from dask_rac.files.output import new_output
 from dask_rac.files.tables import MERGE_TYPES, ROW_GROUP
 
+NAME_COLUMNS = ("left_name", "right_name")
 NEWICK_ENDINGS = (".nwk", ".newick", ".tree")
 TYPED_COLUMNS = tuple((name, np.dtype(kind)) for name, kind in zip(MERGE_COLUMNS, MERGE_TYPES, strict=True))
 
@@ -69,17 +71,23 @@ def write_matrix(path: str | PathLike[str], table: NDArray[np.float64]) -> str:
     return fspath(path)
 
 
-def write_newick(path: str | PathLike[str], walk: Walk, sizes: TreeSizes | None = None) -> str:
-    """Write one tree per line, some nodes at a time."""
+def write_newick(
+    path: str | PathLike[str], walk: Walk, sizes: TreeSizes | None = None, names: NodeNames | None = None
+) -> str:
+    """Write one tree per line, some nodes at a time; leaves are nodes, or their names if there are some.
+
+    The names are read into memory, where the tree is as well: leaves that follow each other may be anywhere among them.
+    """
     step = (sizes or TreeSizes()).newick_nodes
+    held = None if names is None else NamesInMemory(names.slice(0, len(names)))
     with new_output(path) as partial, partial.filesystem.open(partial.path, "wb") as file:
         for start in range(0, len(walk.order), step):
-            file.write(_text(walk, walk.order[start : start + step]))
+            file.write(_text(walk, walk.order[start : start + step], held))
     return fspath(path)
 
 
-def _text(walk: Walk, nodes: NDArray[np.signedinteger]) -> memoryview:
-    """Return the text of consecutive nodes: opening brackets and id, or a closing bracket; length; separator."""
+def _text(walk: Walk, nodes: NDArray[np.signedinteger], names: NodeNames | None) -> memoryview:
+    """Return the text of consecutive nodes: opening brackets and leaf, or a closing bracket; length; separator."""
     n = len(walk.parent) - len(walk.table)
     above = walk.parent[nodes] - n
     leaf, lower = nodes < n, above >= 0
@@ -91,7 +99,7 @@ def _text(walk: Walk, nodes: NDArray[np.signedinteger]) -> memoryview:
     text = pa.large_string()
     pieces = (
         pc.binary_repeat(pa.scalar("(", text), opens),
-        pc.if_else(pa.array(leaf), pa.array(nodes).cast(text), pa.scalar(")", text)),
+        pc.if_else(pa.array(leaf), _leaves(np.where(leaf, nodes, 0), names), pa.scalar(")", text)),
         pc.if_else(pa.array(lower), pa.scalar(":", text), pa.scalar(";\n", text)),
         pc.if_else(pa.array(lower), pa.array(length).cast(text), pa.scalar("", text)),
         pc.if_else(pa.array(first), pa.scalar(",", text), pa.scalar("", text)),
@@ -101,26 +109,52 @@ def _text(walk: Walk, nodes: NDArray[np.signedinteger]) -> memoryview:
     return memoryview(data)[: int(np.frombuffer(offsets, np.int64)[len(nodes)])] if data else memoryview(b"")
 
 
-def write_merge_file(path: str | PathLike[str], parts: Iterable[Part], sizes: TreeSizes | None = None) -> str:
-    """Write merges as one Parquet file, some at a time."""
+def _leaves(nodes: NDArray[np.signedinteger], names: NodeNames | None) -> Any:
+    """Return what Newick calls nodes: their numbers, or their names in quotes, in which a quote is written twice."""
+    text = pa.large_string()
+    if names is None:
+        return pa.array(nodes).cast(text)
+    quote: Any = pa.scalar("'", text)
+    doubled = pc.replace_substring(names.take(nodes), "'", "''")
+    return pc.binary_join_element_wise(quote, doubled, quote, pa.scalar("", text))
+
+
+def write_merge_file(
+    path: str | PathLike[str], parts: Iterable[Part], sizes: TreeSizes | None = None, names: NodeNames | None = None
+) -> str:
+    """Write merges as one Parquet file, some at a time; with `names`, these are two more columns."""
     most = (sizes or TreeSizes()).group_merges
     schema = pa.schema([(name, pa.from_numpy_dtype(kind)) for name, kind in TYPED_COLUMNS])
+    if names is not None:
+        schema = pa.schema([*schema, *(pa.field(name, pa.large_string()) for name in NAME_COLUMNS)])
     with (
         new_output(path) as partial,
         partial.filesystem.open(partial.path, "wb") as file,
         pq.ParquetWriter(file, schema, compression="zstd", write_page_checksum=True) as writer,
     ):
-        for tables in _grouped(_slices(parts, schema, most), most):
+        for tables in _grouped(_slices(parts, schema, most, names), most):
             writer.write_table(pa.concat_tables(tables), row_group_size=most)
     return fspath(path)
 
 
-def _slices(parts: Iterable[Part], schema: pa.Schema, most: int) -> Iterator[pa.Table]:
+def _slices(parts: Iterable[Part], schema: pa.Schema, most: int, names: NodeNames | None) -> Iterator[pa.Table]:
     """Yield the parts as tables of at most `most` rows, a row group."""
     for part in parts:
         for start in range(0, len(part["left"]), most):
-            columns = (np.asarray(part[name][start : start + most], kind) for name, kind in TYPED_COLUMNS)
-            yield pa.table([pa.array(column) for column in columns], schema=schema)
+            columns = [np.asarray(part[name][start : start + most], kind) for name, kind in TYPED_COLUMNS]
+            texts = [] if names is None else merged_names(columns[0], columns[1], names)
+            yield pa.table([*map(pa.array, columns), *texts], schema=schema)
+
+
+def merged_names(left: NDArray[Any], right: NDArray[Any], names: NodeNames) -> list[Any]:
+    """Return the names of the two clusters of merges: those of their smallest nodes; both are read at once."""
+    both = names.take(np.concatenate((left, right)))
+    return [both.slice(0, len(left)), both.slice(len(left))]
+
+
+def name_columns(left: NDArray[Any], right: NDArray[Any], names: NodeNames) -> dict[str, Any]:
+    """Return the names of the two clusters of merges, as columns for pandas."""
+    return {name: text.to_pandas() for name, text in zip(NAME_COLUMNS, merged_names(left, right, names), strict=True)}
 
 
 def _grouped(tables: Iterable[pa.Table], most: int) -> Iterator[list[pa.Table]]:

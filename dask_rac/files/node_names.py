@@ -9,7 +9,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -17,6 +17,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
+
+from dask_rac.base.spans import batches
+
+BLOCK = 2**18  # nodes whose names are held at a time, where they are on disk
 
 
 class NodeNames(ABC):
@@ -37,6 +41,15 @@ class NodeNames(ABC):
     @abstractmethod
     def find(self, names: Sequence[str]) -> NDArray[np.int64]:
         """Return the first node with each name; -1 where no node has it."""
+
+    def batches(self) -> Iterator[Any]:
+        """Yield all names, in the order of the nodes, some at a time."""
+        for start, stop in batches(0, len(self), BLOCK):
+            yield self.slice(start, stop)
+
+    def __repr__(self) -> str:
+        shown = self.slice(0, min(len(self), 3)).to_pylist()
+        return f"<{len(self):,} names: {', '.join(map(repr, shown))}{', ...' * (len(self) > 3)}>"
 
     def __getitem__(self, node: int) -> str:
         return str(self.take(np.array([node]))[0].as_py())

@@ -286,6 +286,10 @@ class Runner:
         works_on = KINDS[step.do].input_of(step.given)
         if works_on is not None:
             keys[works_on.key] = before[step.parent] if step.parent else _stamp(step, keys[works_on.key])
+        if keys.get("names") is None:
+            keys.pop("names", None)  # which records of earlier versions do not have
+        elif isinstance(keys["names"], str):
+            keys["names"] = _stamp(step, keys["names"])
         return sha256(json.dumps([step.do, keys], sort_keys=True).encode()).hexdigest()
 
     def _forget(self, step: RecipeStep) -> None:

@@ -146,6 +146,7 @@ STEPS: dict[str, dict[str, Key]] = {
         "missing": _setting("missing", _number_or_word),
         "weights": _setting("weights", _text),
         "n_nodes": Key(whole),
+        "names": Key(_text),
         "max_height": _setting("max_height", _number),
         "duplicates": _setting("duplicates", _text),
         "finisher": _setting("finisher", _flag),
@@ -177,6 +178,7 @@ STEPS: dict[str, dict[str, Key]] = {
         "run": Key(_text),
         "join": Key(_flag, False),
         "zero": Key(_number),
+        "names": Key(_flag),
         "output": Key(_text, required=True),
     },
     "report": {

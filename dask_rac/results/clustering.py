@@ -22,7 +22,7 @@ from dask_rac.base.spans import starts_of
 from dask_rac.engines.contract import MergeList
 from dask_rac.engines.rows.load import Graph, load_graph
 from dask_rac.files.arrow_streams import merges_stream
-from dask_rac.files.exports import Walk, tree_kind, write_matrix, write_merge_file, write_newick
+from dask_rac.files.exports import Walk, name_columns, tree_kind, write_matrix, write_merge_file, write_newick
 from dask_rac.files.node_names import NamesInMemory, NodeNames
 from dask_rac.files.output import refuse_taken
 from dask_rac.kernels.arrays import Merges
@@ -131,7 +131,7 @@ class Clustering(Queries):
                 audit_pairs(audit, given, self._settings, team, lambda _: None)
             return checked_report(audit)
         with Team(1) as team:
-            audit_graph(audit, load_graph(given, self.n_nodes, self._settings, team, 2**62))
+            audit_graph(audit, load_graph(given, self.n_nodes, self._settings, team, 2**62, self.names))
         return checked_report(audit)
 
     def _feed(self, taker: EdgeTaker, edges: Any) -> None:
@@ -181,7 +181,40 @@ class Clustering(Queries):
                 raise InputError(f"zero={zero!r} is not finite: 1.0 is usual for similarities up to 1")
         return self._tree.to_scipy(join, zero)
 
-    def export(self, path: str | PathLike[str], *, join: bool = False, zero: float | None = None) -> str:
+    def named_merges(self) -> Any:
+        """Return the merges with the names of their clusters.
+
+        Returns
+        -------
+        pandas.DataFrame
+            `merges` with two more columns, `left_name` and `right_name`: the names of the smallest nodes of the two
+            clusters. For a run with a store, a Dask DataFrame.
+
+        Raises
+        ------
+        InputError
+            If the nodes have no names.
+        """
+        names, frame = self._require_names("named_merges()"), self.merges
+        return frame.assign(**name_columns(frame["left"].to_numpy(), frame["right"].to_numpy(), names))
+
+    def _require_names(self, what: str) -> NodeNames:
+        """Return the names of the nodes; raise if they have none."""
+        if self.names is None:
+            raise InputError(
+                f"{what} needs names, and the nodes of this clustering have none: give names= to cluster, or edges "
+                "whose ids are text"
+            )
+        return self.names
+
+    def export(
+        self,
+        path: str | PathLike[str],
+        *,
+        join: bool = False,
+        zero: float | None = None,
+        names: bool | None = None,
+    ) -> str:
         """Write the whole hierarchy to one file that other programs can read.
 
         Parameters
@@ -189,13 +222,17 @@ class Clustering(Queries):
         path : path or URL
             The file to write. Its extension determines the format. `tree.npy`: scipy's linkage matrix Z, for
             `numpy.load`. `tree.nwk`, `.newick` or `.tree`: Newick, one tree per line in the order of `labels`; leaves
-            are node ids, and branch lengths are differences of the heights in Z, so that all leaves of a tree have the
-            same depth. `tree.parquet`, `.parq` or `.pq`: the `merges`. An existing file is never overwritten.
+            are node ids, or the names of nodes in quotes if they have names, and branch lengths are differences of the
+            heights in Z, so that all leaves of a tree have the same depth. `tree.parquet`, `.parq` or `.pq`: the
+            `merges`. An existing file is never overwritten.
         join : bool
             As in `to_scipy`, for Z: whether to join the trees of a forest at infinity. If False, a forest raises an
             `InputError`. Newick represents a forest as it is.
         zero : float, optional
             As in `to_scipy`, for Z and Newick: the similarity that becomes distance 0.
+        names : bool, optional
+            Whether to write names. By default Newick has them if the nodes do; False writes node ids there. True adds
+            `left_name` and `right_name` to merges, as in `named_merges`.
 
         Returns
         -------
@@ -208,16 +245,19 @@ class Clustering(Queries):
             If the file exists or cannot be created, its extension is unknown, or the run is unfinished.
         """
         kind = tree_kind(path)
+        named = self._require_names("names=True") if names else self.names if names is None else None
         refuse_taken(path)
         if kind == "matrix":
+            if names:
+                raise InputError("names=True is for Newick and merges; Z holds numbers only: leave it out")
             return write_matrix(path, self.to_scipy(join, zero))
         if kind == "merges":
             if join or zero is not None:
                 raise InputError("join= and zero= are for Z and Newick; merges are written as is: leave them out")
-            return write_merge_file(path, self._parts())
+            return write_merge_file(path, self._parts(), names=named if names else None)
         if join and self.n_trees > 1:
             raise InputError("join=True is only for Z; Newick has one line per tree of a forest: leave it out")
-        return write_newick(path, self._walk(zero))
+        return write_newick(path, self._walk(zero), names=named)
 
     def _node(self, node: Any) -> int:
         """Return the number of a node that a user names: its number, or its name if nodes have names."""

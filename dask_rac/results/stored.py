@@ -16,7 +16,9 @@ from dask_rac.base.errors import DamagedStoreError, InputError, StoreError
 from dask_rac.base.events import Listener
 from dask_rac.base.public import public
 from dask_rac.base.settings import MERGE_COLUMNS
+from dask_rac.files.exports import name_columns
 from dask_rac.files.folder import Folder
+from dask_rac.files.node_names import NodeNames
 from dask_rac.files.tables import MERGE_TYPES, TableRecord, read_merges
 from dask_rac.results.audit import AuditReport
 from dask_rac.results.centrality import EdgeTaker
@@ -67,6 +69,7 @@ class StoredClustering(Clustering):
         self.peak_disk = run.chain[-1].peak_disk
         self._records = [record for manifest in run.chain for record in manifest.records]
         self._settings = run.settings
+        self.names = run.names
 
     @property
     def n_trees(self) -> int:
@@ -113,10 +116,21 @@ class StoredClustering(Clustering):
         """Yield the labels of each cut."""
         return self._forest.label(rule, values)
 
-    def export(self, path: str | PathLike[str], *, join: bool = False, zero: float | None = None) -> str:
+    def named_merges(self) -> Any:
+        """Return the merges with the names of their clusters, as a Dask DataFrame; see `Clustering.named_merges`."""
+        return merges_frame(self._run, self._require_names("named_merges()"))
+
+    def export(
+        self,
+        path: str | PathLike[str],
+        *,
+        join: bool = False,
+        zero: float | None = None,
+        names: bool | None = None,
+    ) -> str:
         """Write the whole hierarchy to one file; see `Clustering.export`."""
         self._require_finished()
-        return super().export(path, join=join, zero=zero)
+        return super().export(path, join=join, zero=zero, names=names)
 
     def to_scipy(self, join: bool = False, zero: float | None = None) -> NDArray[np.float64]:
         """Return the hierarchy as scipy's linkage matrix Z; see `Clustering.to_scipy`."""
@@ -217,18 +231,26 @@ def open_result(path: str | PathLike[str], report: Listener) -> StoredClustering
     return StoredClustering(Journal(store, header, chain), report)
 
 
-def merges_frame(run: Journal) -> Any:
-    """The merges as a Dask DataFrame, one partition per file."""
+def merges_frame(run: Journal, names: NodeNames | None = None) -> Any:
+    """The merges as a Dask DataFrame, one partition per file; with `names` in two more columns."""
     import dask.dataframe as dd  # noqa: PLC0415 - takes half a second, and most runs never ask for it
     from dask.delayed import delayed  # noqa: PLC0415 - as above
 
     meta = pd.DataFrame({name: np.empty(0, kind) for name, kind in zip(MERGE_COLUMNS, MERGE_TYPES, strict=True)})
+    meta = _with_names(meta, names)
     if not run.tables:
         return dd.from_pandas(meta, npartitions=1)
-    parts = [delayed(_frame)(run.folder, table) for table in run.tables]
+    parts = [delayed(_frame)(run.folder, table, names) for table in run.tables]
     return dd.from_delayed(parts, meta=meta, prefix="merges", verify_meta=False)
 
 
-def _frame(folder: Folder, table: TableRecord) -> pd.DataFrame:
+def _frame(folder: Folder, table: TableRecord, names: NodeNames | None) -> pd.DataFrame:
     """A file of merges."""
-    return pd.DataFrame(dict(read_merges(folder, table)))
+    return _with_names(pd.DataFrame(dict(read_merges(folder, table))), names)
+
+
+def _with_names(frame: pd.DataFrame, names: NodeNames | None) -> pd.DataFrame:
+    """Return merges with the names of their clusters, if there are some."""
+    if names is None:
+        return frame
+    return frame.assign(**name_columns(frame["left"].to_numpy(), frame["right"].to_numpy(), names))

@@ -17,15 +17,18 @@ from dask_rac.base.errors import InputError, ResourceError, StoreError
 from dask_rac.base.events import Event, Listener
 from dask_rac.base.names import ROUNDS
 from dask_rac.base.text import size_text
+from dask_rac.edges.numbering import other_nodes, same_names
 from dask_rac.edges.source import EdgeSource, open_edges
 from dask_rac.engines import engine_for
 from dask_rac.engines.contract import EdgePiece, Limits, Work
+from dask_rac.engines.numbering import NumberingPlan, number_edges
 from dask_rac.engines.rows.load import load_graph
 from dask_rac.engines.rows.receipts import new_job
 from dask_rac.files.folder import Folder
 from dask_rac.files.full import disk_full_text, is_disk_full
 from dask_rac.files.links import refuse_links
 from dask_rac.files.listing import files_fingerprint
+from dask_rac.files.stored_names import StoredNames
 from dask_rac.results.audit import Audit, AuditCosts, AuditReport, tally_width
 from dask_rac.results.audit_tasks import AuditJob, Tallied, add_piece, audit_bytes, stored_tally, tally_part
 from dask_rac.results.centrality import EdgeTaker
@@ -72,7 +75,8 @@ class Verification:
             return checked_report(self._audit_source(self._source(edges), repeats))
         audit = self._audit()
         with new_team() as team:
-            audit_graph(audit, load_graph(edges, self._facts.nodes, self.journal.settings, team, memory_limit()))
+            settings, names = self.journal.settings, self.journal.names
+            audit_graph(audit, load_graph(edges, self._facts.nodes, settings, team, memory_limit(), names))
         return checked_report(audit)
 
     def feed(self, taker: EdgeTaker, edges: Any) -> None:
@@ -152,11 +156,25 @@ class Verification:
         with self._folder.locked(shared=True), self._explained():
             try:
                 self.scheduler.check(self._folder)
+                source = self._numbered(source, work)
                 pieces = engine_for(header.settings, header.engine).pieces(source, repeats, work)
                 threads = _fitting(left, max((piece.bytes for piece in pieces), default=0))
                 yield AuditJob(job, tuple(self.journal.tables), threads), pieces
             finally:
                 self._folder.remove(job.folder)
+
+    def _numbered(self, source: EdgeSource, work: Work) -> EdgeSource:
+        """Return edges between numbered nodes; ids that are text must be the names that the run has."""
+        if not source.text:
+            return source
+        settings, known = self.journal.header.settings, self.journal.names
+        plan = NumberingPlan(
+            self._folder, self.scheduler, work.budget, settings, self.limits, work.attempt, keeps_names=False
+        )
+        numbered = number_edges(source, plan, _quiet)
+        if known is None or not same_names(StoredNames(self._folder, numbered.names), known):
+            raise other_nodes(numbered.names.nodes, self._facts.nodes)
+        return numbered.source
 
     def _left_for_edges(self) -> Budget:
         """What an audit leaves of the memory; raises if it does not fit, there or here, where the report is made."""

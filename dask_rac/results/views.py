@@ -16,6 +16,7 @@ from dask_rac.base.checks import check_whole, check_word, checked_number
 from dask_rac.base.errors import InputError
 from dask_rac.base.events import RoundRecord
 from dask_rac.base.settings import Settings
+from dask_rac.files.node_names import NodeNames
 from dask_rac.tasks.machine import versions
 from dask_rac.tree.far import far_of
 from dask_rac.tree.lifetimes import Lifetimes
@@ -38,6 +39,7 @@ class Views(ABC):
     """Views that every hierarchy has, whether its merges are in memory or in a store."""
 
     n_nodes: int
+    names: NodeNames | None
     _records: Sequence[RoundRecord]
     _settings: Settings
     _loops: int
@@ -184,7 +186,8 @@ class Views(ABC):
         Parameters
         ----------
         top : int
-            The number of branches to show. Branches that are cut off show how many nodes they have.
+            The number of branches to show. Branches that are cut off show how many nodes they have; if nodes have
+            names, that of the smallest node and how many others there are.
 
         Returns
         -------
@@ -194,7 +197,17 @@ class Views(ABC):
         from dask_rac.show.pictures.dendrogram import dendrogram_picture  # noqa: PLC0415 - Bokeh is an extra
 
         check_whole("top", top, 2)
-        return dendrogram_picture(self.top(top - 1), self.n_trees, self._similarity)
+        branches = self.top(top - 1)
+        return dendrogram_picture(branches, self.n_trees, self._similarity, self._tip_names(branches))
+
+    def _tip_names(self, branches: Sequence[Branch]) -> dict[int, str]:
+        """Return the names of the smallest nodes of branches without children, if nodes have names."""
+        waiting, tips = list(branches), []
+        while waiting:
+            branch = waiting.pop()
+            waiting += branch.children
+            tips += [] if branch.children else [branch.node]
+        return {} if self.names is None else dict(zip(tips, self.names.texts(np.array(tips, np.int64)), strict=True))
 
     def plot_heights(self, height: ArrayLike | None = None) -> Picture:
         """Plot the number of clusters against height, with cuts marked, as a help to choose one.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import replace
 from functools import partial
 from os import PathLike, fspath
@@ -14,26 +14,31 @@ from typing import Any
 from dask_rac.base.checks import check_kind
 from dask_rac.base.errors import InputError, ResourceError, StoppedError, StoreError, StoreInUseError
 from dask_rac.base.events import Event, Listener
-from dask_rac.base.names import HEADER, INPUT, LOCK, STORE_FOLDERS
+from dask_rac.base.names import HEADER, INPUT, LOCK, NAMES, STORE_FOLDERS, given_names_folder
 from dask_rac.base.settings import EDGE_COLUMNS, Settings
 from dask_rac.edges.checks import check_missing
 from dask_rac.edges.conflicts import ConflictError, find_conflict
 from dask_rac.edges.given import is_dask_frame, require_columns
+from dask_rac.edges.given_names import GivenNames, open_names
+from dask_rac.edges.numbering import refuse_stated_nodes
 from dask_rac.edges.source import EdgeSource, open_edges
 from dask_rac.edges.streams import EdgeStream
+from dask_rac.engines.contract import Limits
 from dask_rac.engines.matrix.given import open_pairs
 from dask_rac.engines.matrix.in_memory import refuse_large
+from dask_rac.engines.numbering import NumberingPlan, name_sizes, new_attempt, number_edges
 from dask_rac.engines.rows.load import Graph, load_graph
 from dask_rac.engines.warmup import compile_kernels, compile_pair_kernels
 from dask_rac.files.flushing import make_folders
 from dask_rac.files.folder import Folder
 from dask_rac.files.full import disk_full_text, is_disk_full
 from dask_rac.files.listing import files_fingerprint
+from dask_rac.files.stored_names import StoredNames, names_beside, write_names
 from dask_rac.files.tables import write_frame
 from dask_rac.files.urls import full_name
 from dask_rac.kernels.jit import compiling
 from dask_rac.runs.in_memory import shippable_pairs
-from dask_rac.runs.loop import StoredRun
+from dask_rac.runs.loop import StoredRun, not_resumable
 from dask_rac.runs.options import RunOptions, check_options, given_bytes
 from dask_rac.store.advice import not_writable_text, refuse_taken_store, resumable, taken_text
 from dask_rac.store.cleanup import remove_ours
@@ -62,14 +67,19 @@ def begin_run(edges: Any, settings: Settings, options: RunOptions, report: Liste
     source = open_edges(edges) if isinstance(edges, str | PathLike) else None
     if source is not None:
         check_kind(source.kind, settings.weights)
-        options = options if options.n_nodes is not None else replace(options, n_nodes=source.nodes)
+        if source.text:
+            refuse_stated_nodes(options.n_nodes)
+        nodes = source.nodes if options.names is None else options.names.count
+        options = options if options.n_nodes is not None else replace(options, n_nodes=nodes)
     with compiling(partial(report, Event("compile"))):
         compile_kernels("int32")
     given = source or _open_input(edges, options.n_nodes, settings)
+    names = options.names or _own_names(given)
     with _new_store(store) as undo, store.locked() as held:
         scheduler.check(store, given if isinstance(given, EdgeSource) else None)
-        header = _header(given, settings, options)
-        _begin_store(store, header)
+        if held:
+            remove_ours(store, NAMES)  # of a run that was killed as it began
+        header = _begin_store(store, _header(given, settings, options), names, options.limits)
         undo.append(HEADER)
         run = StoredRun(store, header, scheduler, budget, report, options.limits, exclusive=held)
         with resumable(store):
@@ -84,6 +94,8 @@ def begin_pairs_run(given: Any, settings: Settings, options: RunOptions, report:
     store, scheduler = Folder(options.store), choose_scheduler(options.client)
     budget = scheduler.budget(options.memory)
     pairs = open_pairs(given, settings)
+    if options.names is not None:
+        options.names.check_count(pairs.nodes, "vectors")
     refuse_large(pairs.nodes, budget.process)
     with new_team() as team:
         pairs.check(team, report)
@@ -93,9 +105,11 @@ def begin_pairs_run(given: Any, settings: Settings, options: RunOptions, report:
     name, mark = (full_name(fspath(given)), files_fingerprint(fspath(given))) if on_disk else (None, "")
     with _new_store(store) as undo, store.locked() as held:
         scheduler.check(store, None)
+        if held:
+            remove_ours(store, NAMES)
         memory = given_bytes(options)
         header = Header(settings, name, mark, "float64", None, None, versions(), "matrix", memory)
-        _begin_store(store, header)
+        header = _begin_store(store, header, options.names, options.limits)
         undo.append(HEADER)
         run = StoredRun(store, header, scheduler, budget, report, options.limits, exclusive=held)
         with resumable(store):
@@ -107,12 +121,30 @@ def begin_pairs_run(given: Any, settings: Settings, options: RunOptions, report:
 def run_to_end(run: StoredRun, given: EdgeSource | Graph | None) -> None:
     """Run to the end; an edge with two weights is an error that names its rows."""
     if isinstance(given, EdgeSource):
+        if given.text and not run.chain:
+            _number_and_run(run, given)
+            return
         given = replace(given, batch_rows=run.limits.batch_rows)
     try:
         run.go(given)
     except ConflictError as error:
         assert isinstance(given, EdgeSource)
         raise InputError(find_conflict(given, error.edge)) from error
+
+
+def _number_and_run(run: StoredRun, source: EdgeSource) -> None:
+    """Number the nodes of edges whose ids are text, then run to the end."""
+    refuse_stated_nodes(run.header.n_nodes)
+    plan = NumberingPlan(run.store, run.scheduler, run.budget, run.header.settings, run.limits, new_attempt())
+    with not_resumable(run.store) if run.header.source is None else nullcontext(), run.explained():
+        numbered = number_edges(source, plan, run.report)
+    run.names, run.beside = numbered.names, numbered.source.bytes
+    edges = replace(numbered.source, batch_rows=run.limits.batch_rows)
+    try:
+        run.go(edges)
+    except ConflictError as error:
+        names = StoredNames(run.store, numbered.names)
+        raise InputError(find_conflict(source, error.edge, names)) from error
 
 
 def _open_input(edges: Any, n_nodes: int | None, settings: Settings) -> Graph | Any:
@@ -126,6 +158,13 @@ def _open_input(edges: Any, n_nodes: int | None, settings: Settings) -> Graph | 
         graph = load_graph(edges, n_nodes, settings, team, memory_limit())
     check_missing(settings.resolved(graph.largest), len(graph.rows.start), graph.least, graph.largest)
     return graph
+
+
+def _own_names(given: Any) -> GivenNames | None:
+    """Return the names that edges bring with them: beside their files, or as ids in memory."""
+    if isinstance(given, EdgeSource) and given.named:
+        return open_names(names_beside(Folder(given.name)))
+    return open_names(given.names) if isinstance(given, Graph) and given.names is not None else None
 
 
 def _header(given: Any, settings: Settings, options: RunOptions) -> Header:
@@ -178,8 +217,27 @@ def _undo(store: Folder, written: list[str], existed: bool) -> None:
             os.rmdir(store.path)
 
 
-def _begin_store(store: Folder, header: Header) -> None:
-    """Make a folder the store of this run, unless it belongs to another."""
+def _begin_store(store: Folder, header: Header, names: GivenNames | None, limits: Limits) -> Header:
+    """Make a folder the store of this run, unless it belongs to another; names that are known come first."""
+    if names is None:
+        _write_header(store, header)
+        return header
+    folder = given_names_folder()
+    try:
+        record = write_names(store, folder, names.batches(), name_sizes(limits))
+        store.flush(record.file_names())
+        header = replace(header, names=record)
+        _write_header(store, header)
+    except BaseException:
+        store.remove(folder)
+        if not store.names(NAMES):
+            store.remove(NAMES)
+        raise
+    return header
+
+
+def _write_header(store: Folder, header: Header) -> None:
+    """Begin a run; raise if the folder belongs to another."""
     try:
         begun = write_header(store, header)
     except OSError as error:

@@ -84,7 +84,8 @@ def _prefer_largest(place: Workers, limits: dict[str, int]) -> None:
 
 def cluster_pairs(given: Any, settings: Settings, options: PlanOptions, report: Listener) -> MergeList:
     """Cluster all pairs of vectors, or of a matrix, in the memory of this process or of a worker."""
-    place, task = choose_scheduler(options.client), Task(None, settings, options.limits)
+    named = None if options.names is None else options.names.count
+    place, task = choose_scheduler(options.client), Task(named, settings, options.limits)
     if isinstance(place, Threads):
         with new_team() as team:
             return find_merges(given, task, team, memory_limit(), report)
@@ -100,6 +101,8 @@ def cluster_pairs(given: Any, settings: Settings, options: PlanOptions, report: 
 def check_pairs(given: Any, settings: Settings, options: PlanOptions) -> None:
     """Raise if all pairs cannot be opened, or do not fit in this process; workers are asked when the run starts."""
     nodes, place = open_pairs(given, settings).nodes, choose_scheduler(options.client)
+    if options.names is not None:
+        options.names.check_count(nodes, "vectors")
     if isinstance(place, Threads):
         stored = isinstance(options, RunOptions)
         refuse_large(nodes, place.budget(options.memory).process if stored else pairs_room(given, memory_limit()))
@@ -132,6 +135,8 @@ def find_merges(given: Any, task: Task, team: Team, memory: int, report: Listene
 def _merge_pairs(given: Any, task: Task, team: Team, memory: int, report: Listener) -> MergeList:
     """Cluster all pairs."""
     pairs = open_pairs(given, task.settings)
+    if task.n_nodes not in (None, pairs.nodes):
+        raise InputError(f"there are {task.n_nodes:,} names for {pairs.nodes:,} vectors: give one name for each")
     refuse_large(pairs.nodes, pairs_room(given, memory))
     with compiling(partial(report, Event("compile", pairs.nodes))):
         compile_pair_kernels()
@@ -154,7 +159,7 @@ def _merge_edges(edges: Any, task: Task, team: Team, memory: int, report: Listen
             compile_kernels(ids)
     found = run(loaded, settings, team, report, task.limits)
     report(Event("done", nodes, len(found.round)))
-    return found
+    return replace(found, names=loaded.names)
 
 
 def cluster_in_memory(edges: Any, task: Task) -> MergeList | InputError | ResourceError:

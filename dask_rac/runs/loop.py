@@ -20,6 +20,7 @@ from dask_rac.engines import engine_for
 from dask_rac.engines.contract import Limits, Step, Work
 from dask_rac.files.folder import Folder
 from dask_rac.files.full import disk_full_text, is_disk_full
+from dask_rac.files.stored_names import NamesRecord
 from dask_rac.files.trouble import is_trouble, trouble_text
 from dask_rac.store import manifest as manifests
 from dask_rac.store.cleanup import clean_store
@@ -47,6 +48,10 @@ class StoredRun:
     chain: list[Manifest] = field(default_factory=list)
     exclusive: bool = False
     """Whether this process holds the lock of the store."""
+    names: NamesRecord | None = None
+    """The names that were found in the edges, for the first step to commit."""
+    beside: int = 0
+    """Bytes on disk that the first step reads besides the input: edges that were numbered for it."""
     _flushed: int = -1
     """The newest step that survives a power failure."""
     _flushed_at: float = field(default_factory=monotonic)
@@ -59,7 +64,7 @@ class StoredRun:
         self._before = self.chain[-1].seconds if self.chain else 0.0
         if not self.chain:
             in_memory = self.header.source is None
-            with _not_resumable(self.store) if in_memory else nullcontext(), self.explained():
+            with not_resumable(self.store) if in_memory else nullcontext(), self.explained():
                 work = self._work()
                 self._commit(engine_for(self.header.settings, self.header.engine).begin(given, work), work)
         if len(self.chain) == 1:
@@ -118,8 +123,8 @@ class StoredRun:
 
     def _commit(self, step: Step, work: Work) -> None:
         """Make a step count, then delete what is no longer needed."""
-        disk = self._disk() + step.scratch + _step_bytes(step)
         number = len(self.chain)
+        disk = self._disk() + step.scratch + _step_bytes(step) + (0 if number else self.beside)
         facts = self.facts if self.chain else step.facts
         assert facts is not None
         manifest = Manifest(
@@ -133,6 +138,7 @@ class StoredRun:
             seconds=round(self._before + perf_counter() - self._began, 3),
             phases=work.seconds,
             traffic=work.bytes,
+            names=None if number else self.names,
         )
         durable = self._flush_is_due(manifest)
         if durable:
@@ -183,7 +189,9 @@ class StoredRun:
 
     def _disk(self) -> int:
         """Return the bytes of all committed files in the store."""
-        return sum(table.bytes for manifest in self.chain for table in manifest.merges) + _state_bytes(self._kept())
+        names = [self.header.names, self.chain[0].names if self.chain else self.names]
+        merges = sum(table.bytes for manifest in self.chain for table in manifest.merges)
+        return merges + _state_bytes(self._kept()) + sum(record.bytes for record in names if record is not None)
 
     @contextmanager
     def explained(self) -> Iterator[None]:
@@ -225,7 +233,7 @@ class StoredRun:
 
 
 @contextmanager
-def _not_resumable(store: Folder) -> Iterator[None]:
+def not_resumable(store: Folder) -> Iterator[None]:
     """Do not advise to resume what only the memory of this process holds."""
     try:
         yield

@@ -7,6 +7,7 @@ from os import PathLike
 from typing import Any
 
 from dask_rac.base.checks import check_whole
+from dask_rac.edges.given_names import GivenNames
 from dask_rac.engines.contract import Limits
 from dask_rac.tasks.budget import memory_bytes
 
@@ -20,6 +21,8 @@ class PlanOptions:
     shards: int | None
     client: Any
     limits: Limits = field(default_factory=Limits, kw_only=True)
+    names: GivenNames | None = field(default=None, kw_only=True)
+    """The names of the nodes, if they are known before the edges are read."""
 
 
 @dataclass(frozen=True)

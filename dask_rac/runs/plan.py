@@ -100,6 +100,11 @@ def plan_stored(edges: Any, settings: Settings, options: PlanOptions, report: Li
     if not isinstance(edges, str | PathLike):
         raise InputError("plan() needs edges on disk: give the path of a Parquet file or folder, or of a Zarr group")
     source = open_edges(edges)
+    if source.text and options.n_nodes is None:
+        raise InputError(
+            f"the ids in {source.name} are text, and how many nodes they name shows only when all are read: estimate "
+            "it with n_nodes=, or convert the edges with dask_rac.ingest first"
+        )
     nodes = options.n_nodes if options.n_nodes is not None else _count_nodes(source, settings, scheduler, report)
     given = Expected(nodes, source.rows, source.weight_dtype, source.bytes, source.whole_rows)
     return plan_sizes(given, settings, options.shards, budget)

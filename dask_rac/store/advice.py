@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
 from dask_rac.base.errors import StoreError, StoreInUseError
-from dask_rac.base.names import HEADER, LOCK, is_ours, is_temporary
+from dask_rac.base.names import HEADER, LOCK, NAMES, is_given, is_ours, is_temporary
 from dask_rac.files.folder import Folder
 from dask_rac.files.output import refuse_taken_folder
 from dask_rac.store.header import read_header
@@ -20,11 +20,13 @@ def refuse_taken_store(store: Folder) -> None:
             f"{store.url} holds a run and is in use by {store.owner()}: choose another folder, or inspect it with "
             f"dask_rac.open({store.url!r})"
         )
-    refuse_taken_folder(store, StoreError, _content_text, lambda name: name == LOCK or _is_left(name))
+    refuse_taken_folder(store, StoreError, _content_text, lambda name: name == LOCK or _is_left(store, name))
 
 
-def _is_left(name: str) -> bool:
+def _is_left(store: Folder, name: str) -> bool:
     """Whether a run that was killed as it began can have left this name in its folder."""
+    if name == NAMES:
+        return not store.exists(HEADER) and all(map(is_given, store.names(NAMES)))
     return is_temporary(name) and is_ours("", name)
 
 

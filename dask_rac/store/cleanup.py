@@ -10,9 +10,11 @@ from dask_rac.base.names import (
     INPUT,
     MANIFESTS,
     MERGES,
+    NAMES,
     ROUNDS,
     STATISTICS,
     TREE,
+    is_given,
     is_ours,
     is_temporary,
     manifest_name,
@@ -41,12 +43,27 @@ def clean_store(store: Folder, chain: Sequence[Manifest], kept: Iterable[State],
     for name in store.names(MERGES) if MERGES in present else ():
         if f"{MERGES}/{name}" not in tables and is_ours(MERGES, name) and (name < committed or everything):
             store.remove(f"{MERGES}/{name}")
+    if NAMES in present:
+        _clean_names(store, chain, committed, everything)
     if chain and INPUT in present:
         remove_ours(store, INPUT)
     for folder in ("", MANIFESTS, STATISTICS) if store.local else ():  # objects appear whole
         for name in store.names(folder):
             if is_temporary(name) and is_ours(folder, name):
                 store.remove(f"{folder}/{name}".lstrip("/"))
+
+
+def _clean_names(store: Folder, chain: Sequence[Manifest], committed: str, everything: bool) -> None:
+    """Delete names that no manifest names: of attempts that died, and of tasks that were done twice."""
+    record = chain[0].names if chain else None
+    parts = {part.name for part in record.parts} if record else set()
+    for attempt in store.names(NAMES):
+        if is_given(attempt) or not is_ours(NAMES, attempt) or (attempt >= committed and not everything):
+            continue
+        folder = f"{NAMES}/{attempt}"
+        inside = {f"{folder}/{name}" for name in store.names(folder)}
+        for name in sorted(inside - parts) if inside & parts else [folder]:
+            store.remove(name)
 
 
 def remove_ours(store: Folder, folder: str) -> None:

@@ -15,6 +15,7 @@ from dask_rac.base.records import decoded, parse_json
 from dask_rac.base.settings import Settings, checked_settings
 from dask_rac.base.text import quoted
 from dask_rac.files.folder import Folder
+from dask_rac.files.stored_names import NamesRecord, decode_names
 from dask_rac.files.urls import servers
 
 FORMAT = 1
@@ -39,12 +40,14 @@ class Header:
     """Name of the engine, where the linkage does not imply it; only then it is written."""
     memory: int | None = None
     """Bytes that the run was given; written only if it was given any."""
+    names: NamesRecord | None = None
+    """The names of the nodes, if they were known before the edges were read; written only then."""
     format: int = FORMAT
 
     def fields(self) -> dict[str, Any]:
         """What is written."""
         fields = asdict(self)
-        for name in ("engine", "memory"):
+        for name in ("engine", "memory", "names"):
             if not fields[name]:
                 del fields[name]
         del fields["settings"]["far"]  # it follows from the edges, and is not known yet
@@ -100,7 +103,8 @@ def _decode(fields: dict[str, Any]) -> Header:
         given["missing"] = None  # no pair is missing, and none can be given
     if checked_settings(**given) != settings:
         raise ValueError("the settings are not those of a run")
-    header = decoded(Header, fields | {"settings": settings})
+    names = decode_names(fields["names"]) if "names" in fields else None
+    header = decoded(Header, fields | {"settings": settings, "names": names})
     if header.weights not in ("float32", "float64"):
         raise ValueError("the weights have another type")
     if not all(isinstance(text, str) for text in header.versions.values()):

@@ -12,6 +12,7 @@ from dask_rac.base.errors import DamagedStoreError
 from dask_rac.base.ids import cluster_id_dtype
 from dask_rac.base.settings import MERGE_COLUMNS, Settings
 from dask_rac.files.folder import Folder
+from dask_rac.files.stored_names import StoredNames
 from dask_rac.files.tables import TableRecord, read_merges
 from dask_rac.kernels.arrays import Merges, empty_merges
 from dask_rac.store.header import Header
@@ -36,6 +37,17 @@ class Journal:
     def settings(self) -> Settings:
         """What the run computes, with what absent pairs weigh."""
         return self.header.settings.resolved(self.facts.largest)
+
+    @property
+    def names(self) -> StoredNames | None:
+        """The names of the nodes, if they have any."""
+        record = self.header.names or self.chain[0].names
+        if record is not None and record.nodes != self.facts.nodes:
+            raise DamagedStoreError(
+                f"{self.folder.url} has {record.nodes:,} names for {self.facts.nodes:,} nodes: restore a copy, or "
+                "cluster again in another folder"
+            )
+        return None if record is None else StoredNames(self.folder, record)
 
     @property
     def finished(self) -> bool:

@@ -32,6 +32,7 @@ from dask_rac.base.names import (
 from dask_rac.base.records import decoded
 from dask_rac.files.arrays import check_array, check_group
 from dask_rac.files.folder import FileRecord, Folder
+from dask_rac.files.stored_names import NamesRecord, decode_names
 from dask_rac.files.tables import TableRecord, check_table
 from dask_rac.store.header import encode, sound_fields
 
@@ -140,6 +141,8 @@ class Manifest:
     """Seconds of each phase, summed over its tasks."""
     traffic: dict[str, int] = field(default_factory=dict)
     """Bytes read and written by its tasks."""
+    names: NamesRecord | None = None
+    """The names of the nodes, if reading the edges has shown them; only the first step has them, and writes them."""
 
 
 def commit(folder: Folder, manifest: Manifest) -> bool:
@@ -214,6 +217,8 @@ def file_names(manifest: Manifest) -> Iterator[str]:
     """Yield the files of a step; an array without items has no file of chunks."""
     for table in manifest.merges:
         yield table.name
+    if manifest.names is not None:
+        yield from manifest.names.file_names()
     for group in sorted(manifest.state.groups) if manifest.state else ():
         yield f"{group}/zarr.json"
     for file in manifest.state.arrays if manifest.state else ():
@@ -226,6 +231,8 @@ def _fields(manifest: Manifest) -> dict[str, Any]:
     fields = asdict(replace(manifest, state=None)) | {"state": manifest.state.fields() if manifest.state else None}
     if not manifest.facts.first:
         del fields["facts"]["first"]
+    if manifest.names is None:
+        del fields["names"]
     return fields
 
 
@@ -240,6 +247,7 @@ def _decode(data: bytes) -> Manifest:
             "state": None if fields["state"] is None else _decode_state(fields["state"]),
             "merges": tuple(decoded(TableRecord, table) for table in fields["merges"]),
             "records": tuple(decoded(RoundRecord, record) for record in fields["records"]),
+            "names": decode_names(fields["names"]) if "names" in fields else None,
         },
     )
     refuse_names([table.name for table in manifest.merges], MERGES)

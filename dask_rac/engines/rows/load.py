@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from os import PathLike
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -26,7 +26,11 @@ from dask_rac.edges.checks import (
 )
 from dask_rac.edges.first_id import smallest_id
 from dask_rac.edges.given import read_columns
-from dask_rac.edges.source import Columns, open_edges, read_edges
+from dask_rac.edges.numbering import is_named, number_columns, refuse_stated_nodes
+from dask_rac.edges.source import Columns, EdgeSource, open_edges, read_edges
+from dask_rac.files.folder import Folder
+from dask_rac.files.node_names import NamesInMemory, NodeNames
+from dask_rac.files.stored_names import names_beside
 from dask_rac.kernels.arrays import Rows
 from dask_rac.kernels.rows import ingest
 from dask_rac.tasks.team import Team
@@ -52,27 +56,62 @@ class Graph:
     """Self loops that were dropped."""
     first: int = 0
     """The smallest id, if the number of nodes was not given."""
+    names: NodeNames | None = None
+    """The names of the nodes, if ids were text."""
 
 
-def load_graph(edges: Any, n_nodes: int | None, settings: Settings, team: Team, memory: int) -> Graph:
-    """Return the rows of any input that `dask_rac.cluster` takes; what its nodes need must fit into `memory` bytes."""
+def load_graph(
+    edges: Any, n_nodes: int | None, settings: Settings, team: Team, memory: int, known: NodeNames | None = None
+) -> Graph:
+    """Return the rows of any input that `dask_rac.cluster` takes; what its nodes need must fit into `memory` bytes.
+
+    Ids that are text must be the names that are `known`, where some are.
+    """
     if n_nodes is not None:
         check_whole("n_nodes", n_nodes, 0)
     if sp.issparse(edges):
         return _load_matrix(edges, n_nodes, settings, team, memory)
     if isinstance(edges, str | PathLike):
-        source = open_edges(edges)
-        check_kind(source.kind, settings.weights)
-        n_nodes = source.nodes if n_nodes is None else n_nodes
-        return _load_columns(*read_edges(source), n_nodes, settings, team, memory)
-    columns, where = read_columns(edges)
-    return _load_columns(columns, where, n_nodes, settings, team, memory)
+        given = _read_source(open_edges(edges), n_nodes, settings)
+    else:
+        given = _Given(*read_columns(edges), n_nodes)
+    return _load_columns(_numbered(given, known), settings, team, memory)
 
 
-def _load_columns(
-    columns: Columns, where: Where, n_nodes: int | None, settings: Settings, team: Team, memory: int
-) -> Graph:
+class _Given(NamedTuple):
+    """Edges as users have them."""
+
+    columns: Columns
+    where: Where
+    n_nodes: int | None
+    names: NodeNames | None = None
+
+
+def _read_source(source: EdgeSource, n_nodes: int | None, settings: Settings) -> _Given:
+    """Read edges on disk, with the names of their nodes if these are beside them."""
+    check_kind(source.kind, settings.weights)
+    columns, where = read_edges(source)
+    beside = names_beside(Folder(source.name)) if source.named else None
+    if beside is None:
+        return _Given(columns, where, source.nodes if n_nodes is None else n_nodes)
+    if n_nodes not in (None, len(beside)):
+        raise InputError(f"n_nodes={n_nodes} differs from the {len(beside)} names in {source.name}: leave it out")
+    return _Given(columns, where, len(beside), NamesInMemory(beside.slice(0, len(beside))))
+
+
+def _numbered(given: _Given, known: NodeNames | None) -> _Given:
+    """Return edges between numbered nodes; ids that are text are numbered."""
+    if not is_named(given.columns):
+        return given
+    if known is None:
+        refuse_stated_nodes(given.n_nodes)
+    columns, names = number_columns(given.columns, known)
+    return _Given(columns, given.where, len(names), names)
+
+
+def _load_columns(given: _Given, settings: Settings, team: Team, memory: int) -> Graph:
     """Return the rows of three columns."""
+    columns, where, n_nodes, names = given
     lengths = {name: np.shape(column) for name, column in columns.items()}
     if len(set(lengths.values())) > 1 or any(len(shape) != 1 for shape in lengths.values()):
         raise InputError(f"source, target and weight must be three columns of equal length, not {lengths}")
@@ -85,10 +124,13 @@ def _load_columns(
     # Kernels are compiled for contiguous, writeable arrays, although they do not write to these.
     source, target = (np.require(column, cluster_id_dtype(n), ["C", "W"]) for column in ends)
     first = smallest_id(ends) if n_nodes is None else 0
-    return replace(_build_rows(n, (source, target, weight), where, settings, team), first=first)
+    graph = _build_rows(n, (source, target, weight), where, settings, team, names)
+    return replace(graph, first=first, names=names)
 
 
-def _build_rows(n: int, columns: EdgeColumns, where: Where, settings: Settings, team: Team) -> Graph:
+def _build_rows(
+    n: int, columns: EdgeColumns, where: Where, settings: Settings, team: Team, names: NodeNames | None = None
+) -> Graph:
     """Return the rows of checked edges: both directions, no self loops, no parallel edges."""
     source, target, weight = columns
     degree = np.zeros(n, np.int64)
@@ -110,7 +152,8 @@ def _build_rows(n: int, columns: EdgeColumns, where: Where, settings: Settings, 
         if settings.duplicates == "error":
             keep = source != target
             ends = np.minimum(source, target)[keep], np.maximum(source, target)[keep]
-            raise InputError(describe_conflict((*ends, weight[keep]), lambda e: where(np.flatnonzero(keep)[e])))
+            places = np.flatnonzero(keep)
+            raise InputError(describe_conflict((*ends, weight[keep]), lambda e: where(places[e]), names))
         rows.stop[:] = start
         team.run(ingest.scatter, spans, columns, rows.stop, rows.neighbour, rows.weight)
         least, largest = zip(*team.run(ingest.settle, spans, rows, duplicates_policy(settings)), strict=True)
@@ -124,7 +167,10 @@ def _build_rows(n: int, columns: EdgeColumns, where: Where, settings: Settings, 
 def _load_matrix(matrix: Any, n_nodes: int | None, settings: Settings, team: Team, memory: int) -> Graph:
     """Return the rows of a sparse matrix, which may be symmetric or hold one triangle."""
     if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
-        raise InputError(f"a matrix of shape {matrix.shape} is not a graph: it must be square")
+        raise InputError(
+            f"a matrix of shape {matrix.shape} is not a graph, which is square: if its rows are vectors, pass metric=, "
+            "such as metric='cosine', or graph=dict(k=15, metric='cosine')"
+        )
     if n_nodes is not None and n_nodes < matrix.shape[0]:
         raise InputError(f"n_nodes={n_nodes} is less than the {matrix.shape[0]} nodes of the matrix: leave it out")
     n = matrix.shape[0] if n_nodes is None else int(n_nodes)

@@ -145,7 +145,7 @@ def _cluster(keys: Keys, client: Any, report: Listener) -> Facts:
     if Folder(keys["output"]).exists(HEADER):
         result = resume(keys["output"], **place, trust_source=names_input(keys["output"], given))
     else:
-        settings = {name: keys[name] for name in (*SETTINGS, "metric", "n_nodes", "shards")}
+        settings = {name: keys[name] for name in (*SETTINGS, "metric", "n_nodes", "names", "shards")}
         result = cluster(given, **settings, store=keys["output"], **place)
     return {
         "nodes": result.n_nodes,

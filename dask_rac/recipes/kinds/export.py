@@ -25,7 +25,7 @@ def _forecast(keys: Keys, before: Forecast | None, scheduler: str) -> Forecast:
 
 def _export(keys: Keys, client: Any, report: Listener) -> Facts:
     run = open_run(keys["run"], progress=report)
-    run.export(keys["output"], join=keys["join"], zero=keys["zero"])
+    run.export(keys["output"], join=keys["join"], zero=keys["zero"], names=keys["names"])
     return {"merges": run.n_nodes - run.n_trees}
 
 

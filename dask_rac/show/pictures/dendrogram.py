@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import log
 from typing import Any
@@ -12,7 +12,7 @@ from bokeh.models import ColumnDataSource, FixedTicker, Range1d
 from bokeh.plotting import figure
 
 from dask_rac.show.pictures.axes import Scale, height_format, height_scale, label_heights
-from dask_rac.show.pictures.labels import plural
+from dask_rac.show.pictures.labels import plain, plural
 from dask_rac.show.pictures.picture import Picture
 from dask_rac.show.pictures.theme import BLUE, GRID, ORANGE, add_tooltips, message_figure, new_figure
 from dask_rac.tree.top import Branch
@@ -27,6 +27,8 @@ AROUND = 64
 """Pixels above and below all leaves."""
 LEAVES, ROOT = 0.07, 0.03
 """Extra width for the leaves and beyond the root, as shares of the merges' width."""
+LONGEST_NAME = 24
+"""Characters of a name that are shown."""
 DECADES = 3.0
 """Heights that span more are drawn logarithmically."""
 
@@ -41,7 +43,9 @@ class _Spot:
     row: float
 
 
-def dendrogram_picture(branches: Sequence[Branch], trees: int, similarity: bool) -> Picture:
+def dendrogram_picture(
+    branches: Sequence[Branch], trees: int, similarity: bool, names: Mapping[int, str] | None = None
+) -> Picture:
     """Draw the last merges as a dendrogram, with the number of nodes where branches are cut off.
 
     Parameters
@@ -52,6 +56,8 @@ def dendrogram_picture(branches: Sequence[Branch], trees: int, similarity: bool)
         Trees of the whole hierarchy, including single nodes.
     similarity : bool
         Whether heights are similarities; the root is on the right either way.
+    names : mapping, optional
+        The names of the smallest nodes of branches without children.
 
     Returns
     -------
@@ -59,17 +65,17 @@ def dendrogram_picture(branches: Sequence[Branch], trees: int, similarity: bool)
         Its data sources are named "merges" (`height`, `row`, `nodes`, `node`, and for drawing `place`, `xs`, `ys`),
         "cut" and "single" (leaves: `height`, `row`, `nodes`, `node`, `label`). `node` is the smallest.
     """
-    spots = _spots(branches)
+    spots, names = _spots(branches), names or {}
     heights = np.array([spot.branch.height for spot in spots if spot.branch.children])
     if not len(heights):
         return Picture(message_figure(NAME, NOTHING), TITLE, WHY, NAME)
     scale = height_scale(heights, DECADES)
     axis = scale.grown(ROOT, LEAVES) if similarity else scale.grown(LEAVES, ROOT)
-    plot = _plot(spots, axis, similarity)
+    plot = _plot(spots, axis, similarity, names)
     tip = axis.at(1 - LEAVES / 2 if similarity else LEAVES / 2)
     form = f"@height{{{height_format(heights)}}}"
     places = [max(spot.branch.height, scale.low) if spot.branch.children else tip for spot in spots]
-    _draw_leaves(plot, spots, (tip, axis.high if similarity else axis.low), form)
+    _draw_leaves(plot, spots, (tip, axis.high if similarity else axis.low), form, names)
     _draw_merges(plot, spots, places, form)
     _draw_roots(plot, spots, places, axis, -ROOT / 2 if similarity else ROOT / 2)
     return Picture(
@@ -99,7 +105,7 @@ def _spots(branches: Sequence[Branch]) -> list[_Spot]:
     return [_Spot(branch, parent, float(row)) for (branch, parent), row in zip(found, rows, strict=True)]
 
 
-def _plot(spots: Sequence[_Spot], axis: Scale, similarity: bool) -> figure:
+def _plot(spots: Sequence[_Spot], axis: Scale, similarity: bool, names: Mapping[int, str]) -> figure:
     """Return a figure as high as its leaves need, with their names on the left."""
     leaves = [spot for spot in spots if not spot.branch.children]
     last = max(spot.row for spot in leaves)
@@ -115,15 +121,18 @@ def _plot(spots: Sequence[_Spot], axis: Scale, similarity: bool) -> figure:
     )
     label_heights(plot.xaxis[0], axis)
     plot.yaxis.ticker = FixedTicker(ticks=[spot.row for spot in leaves])
-    plot.yaxis.major_label_overrides = {spot.row: _label(spot.branch) for spot in leaves}
+    plot.yaxis.major_label_overrides = {spot.row: _label(spot.branch, names) for spot in leaves}
     plot.yaxis.major_label_text_font_size = "11px"
     plot.yaxis.major_tick_line_color = plot.yaxis.axis_line_color = None
     plot.xgrid.grid_line_color, plot.ygrid.grid_line_color = GRID, None
     return plot
 
 
-def _label(branch: Branch) -> str:
-    return f"node {branch.node}" if branch.size == 1 else plural(branch.size, "node")
+def _label(branch: Branch, names: Mapping[int, str]) -> str:
+    name = names.get(branch.node)
+    if name is None:
+        return f"node {branch.node}" if branch.size == 1 else plural(branch.size, "node")
+    return plain(name, LONGEST_NAME) + (f" + {branch.size - 1:,}" if branch.size > 1 else "")
 
 
 def _columns(spots: Sequence[_Spot]) -> dict[str, Any]:
@@ -135,14 +144,16 @@ def _columns(spots: Sequence[_Spot]) -> dict[str, Any]:
     }
 
 
-def _draw_leaves(plot: figure, spots: Sequence[_Spot], ends: tuple[float, float], form: str) -> None:
+def _draw_leaves(
+    plot: figure, spots: Sequence[_Spot], ends: tuple[float, float], form: str, names: Mapping[int, str]
+) -> None:
     """Draw triangles where branches are cut off, wider for more nodes, and circles for single nodes."""
     tip, edge = ends
     cut = [spot for spot in spots if not spot.branch.children and spot.branch.size > 1]
     most = max((spot.branch.size for spot in cut), default=2)
     columns = _columns(cut)
     wide = [0.12 + 0.3 * log(spot.branch.size) / log(most) for spot in cut]
-    columns["label"] = [_label(spot.branch) for spot in cut]
+    columns["label"] = [_label(spot.branch, names) for spot in cut]
     columns["xs"] = [[tip, edge, edge] for _ in cut]
     columns["ys"] = [[spot.row, spot.row - half, spot.row + half] for spot, half in zip(cut, wide, strict=True)]
     triangles = plot.patches(
@@ -152,7 +163,7 @@ def _draw_leaves(plot: figure, spots: Sequence[_Spot], ends: tuple[float, float]
     add_tooltips(plot, [triangles], rows, printf=("height",))
     single = [spot for spot in spots if not spot.branch.children and spot.branch.size == 1]
     columns = _columns(single)
-    columns["label"] = [_label(spot.branch) for spot in single]
+    columns["label"] = [_label(spot.branch, names) for spot in single]
     circles = plot.scatter(
         tip, "row", source=ColumnDataSource(data=columns, name="single"), size=6, fill_color="white", line_color=BLUE
     )
