@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from dask_rac.estimator.estimator import RAC
     from dask_rac.results.audit import AuditReport
     from dask_rac.results.clustering import Clustering
+    from dask_rac.results.scores import Scores
     from dask_rac.results.stored import StoredClustering
 
 __version__ = "0.1.0"
@@ -39,6 +40,7 @@ __all__ = [
     "ResourceError",
     "RunHandle",
     "RunStoppedError",
+    "Scores",
     "StoreError",
     "StoreInUseError",
     "StoredClustering",
@@ -70,6 +72,7 @@ _HOMES = {
     "estimator.estimator": {"RAC": "RAC"},
     "results.audit": {"AuditReport": "AuditReport"},
     "results.clustering": {"Clustering": "Clustering"},
+    "results.scores": {"Scores": "Scores"},
     "results.stored": {"StoredClustering": "StoredClustering"},
 }
 

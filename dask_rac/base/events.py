@@ -54,6 +54,7 @@ class Event:
         "rest",
         "finisher",
         "verify",
+        "score",
         "vectors",
         "pairs",
         "neighbours",

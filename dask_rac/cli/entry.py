@@ -174,9 +174,9 @@ def main() -> None:
 
 def _register() -> None:
     """Add all commands."""
-    from dask_rac.cli import completion, demo, edges, pipeline, queries, report, results, runs, vectors
+    from dask_rac.cli import completion, demo, edges, pipeline, queries, report, results, runs, scores, vectors
 
-    for module in (demo, edges, vectors, runs, results, queries, report, pipeline, completion):
+    for module in (demo, edges, vectors, runs, results, queries, scores, report, pipeline, completion):
         for command in module.COMMANDS:
             main.add_command(command)
 

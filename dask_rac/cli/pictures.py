@@ -53,6 +53,17 @@ def _style(record: RoundRecord) -> str:
     return "cyan" if record.finisher else ""
 
 
+def best_cuts(best: pd.DataFrame, names: Mapping[str, str]) -> Table:
+    """Return the best cut by each measure as a table."""
+    table = Table(box=None, padding=(0, 1), header_style="bold")
+    table.add_column("measure", no_wrap=True)
+    for name in ("best", "clusters", "height"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for measure, row in best.iterrows():
+        table.add_row(names[str(measure)], f"{row['score']:.4f}", f"{row['n_clusters']:,.0f}", f"{row['height']:.6g}")
+    return table
+
+
 def tree(branches: Sequence[Branch], trees: int) -> Tree:
     """Return the top of the hierarchy."""
     root = Tree("top of the tree" if trees == 1 else f"tops of {len(branches)} of {trees:,} trees")

@@ -11,13 +11,13 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from threading import Lock
-from typing import NamedTuple
+from typing import NamedTuple, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dask_rac.base.errors import InputError
-from dask_rac.base.ids import IdType, cluster_id_dtype
+from dask_rac.base.ids import cluster_id_dtype
 from dask_rac.base.public import public
 from dask_rac.base.settings import Settings
 from dask_rac.base.spans import batches
@@ -25,6 +25,7 @@ from dask_rac.engines.linkage import rule_of
 from dask_rac.kernels import audit as kernels
 from dask_rac.kernels import rule as rules
 from dask_rac.kernels.arrays import Ids, Merges, Rule
+from dask_rac.tree.leaves import place_leaves, table_leaves
 
 FAULTS = {
     kernels.NO_PAIR: "does not name two nodes, the smaller first",
@@ -152,6 +153,20 @@ class Tally(NamedTuple):
     """
 
 
+class EdgeTaker(Protocol):
+    """What the edges of a clustering are handed to, some at a time, from any thread."""
+
+    @property
+    def n_nodes(self) -> int:
+        """The number of nodes of the graph."""
+
+    def add(self, source: ArrayLike, target: ArrayLike, weight: ArrayLike) -> None:
+        """Take edges, each undirected edge once in all, in any order."""
+
+
+Taker = TypeVar("Taker", bound=EdgeTaker)
+
+
 class Audit:
     """An audit of merges, edge by edge.
 
@@ -174,7 +189,7 @@ class Audit:
         self.n_nodes = n_nodes
         live = self._live()
         kernels.check_merges(merges, rule_of(settings), live, self._faults)
-        self._size: Ids | None = live.size  # after the last merges; kept until the leaves are placed
+        self._size: Ids = live.size  # after the last merges; kept until the leaves are placed
         self._leaves: kernels.Leaves | None = None
         self._levels: kernels.Levels | None = None  # weighted linkage only
         self._width, self._sums = tally_width(settings), settings.linkage in {"average", "weighted", "ward"}
@@ -266,7 +281,9 @@ class Audit:
             if self._leaves is None:
                 if self._settings.linkage == "weighted":
                     self._levels = self._find_levels()
-                self._leaves = self._place_leaves()
+                placed = place_leaves(self.n_nodes, self._merges, self._faults, self._size)
+                self._size = np.empty(0, self._size.dtype)  # before there is a table
+                self._leaves = table_leaves(*placed)
             return self._leaves
 
     def _find_levels(self) -> kernels.Levels:
@@ -275,17 +292,6 @@ class Audit:
         levels = kernels.Levels(np.empty(self.n_nodes, ids), np.empty(len(self._merges.left) + 1, ids))
         kernels.find_levels(self._merges, self._faults, levels)
         return levels
-
-    def _place_leaves(self) -> kernels.Leaves:
-        """Order the leaves by the merges that join two clusters."""
-        ids = cluster_id_dtype(self.n_nodes)
-        blocks = max(1, -(-self.n_nodes // kernels.BLOCK))
-        position, gap = np.empty(self.n_nodes, ids), _aligned(blocks * kernels.BLOCK, ids)
-        kernels.place_leaves(self._merges, self._faults, self._size, position, gap)
-        self._size = None
-        gap = gap.reshape(blocks, kernels.BLOCK)
-        level = np.log2(np.maximum(1, np.arange(blocks))).astype(np.uint8)
-        return kernels.Leaves(position, gap, _last_in_blocks(gap), level)
 
     def _live(self) -> kernels.Live:
         """Return clusters of one node each."""
@@ -305,26 +311,6 @@ def _audit_rule(settings: Settings) -> Rule:
     if settings.linkage == "single":
         return rule._replace(code=rules.MAX_PRESENT, scale=-rule.scale)
     return rule
-
-
-def _aligned(length: int, dtype: IdType) -> Ids:
-    """Return an uninitialized array whose blocks are aligned as kernels expect."""
-    spare = kernels.BLOCK_BYTES // dtype.itemsize
-    room = np.empty(length + spare, dtype)
-    start = -room.ctypes.data % kernels.BLOCK_BYTES // room.itemsize
-    return room[start : start + length]
-
-
-def _last_in_blocks(gap: Ids) -> Ids:
-    """Return the last merge in the 1, 2, 4, ... blocks that begin with each block, concatenated."""
-    rows = [gap.max(axis=1)]
-    step = 1
-    while 2 * step <= len(gap):
-        wider = rows[-1].copy()
-        np.maximum(wider[:-step], rows[-1][step:], out=wider[:-step])
-        rows.append(wider)
-        step *= 2
-    return np.concatenate(rows)
 
 
 def _ids(column: NDArray[np.integer]) -> NDArray[np.int64]:

@@ -16,8 +16,7 @@ from dask_rac.engines.rows.receipts import Job, Receipt, fresh_name
 from dask_rac.files.arrays import read_array, write_group
 from dask_rac.files.folder import FileRecord, Folder
 from dask_rac.files.tables import TableRecord
-from dask_rac.results.audit import Audit, AuditCosts, Tally
-from dask_rac.results.centrality import EdgeTaker
+from dask_rac.results.audit import Audit, AuditCosts, EdgeTaker, Tally
 from dask_rac.store.journal import all_merges
 from dask_rac.tasks import scratch
 from dask_rac.tasks.cache import forget_state

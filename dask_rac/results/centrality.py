@@ -6,24 +6,13 @@ as `missing`; where that is not a number, as twice the largest weight of an edge
 
 from __future__ import annotations
 
-from typing import Any, Protocol
-
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from dask_rac.base.settings import Settings
 
 Labels = NDArray[np.int64]
-
-
-class EdgeTaker(Protocol):
-    """What can be passed all edges, or all pairs, each once; an audit is one."""
-
-    n_nodes: int
-
-    def add(self, source: NDArray[Any], target: NDArray[Any], weight: NDArray[Any]) -> None:
-        """Take some edges."""
 
 
 class Centrality:
@@ -35,8 +24,9 @@ class Centrality:
         self._total = np.zeros(self.n_nodes)
         self._largest = 0.0
 
-    def add(self, source: NDArray[Any], target: NDArray[Any], weight: NDArray[Any]) -> None:
+    def add(self, source: ArrayLike, target: ArrayLike, weight: ArrayLike) -> None:
         """Add some edges."""
+        source, target, weight = np.asarray(source), np.asarray(target), np.asarray(weight)
         self._largest = max(self._largest, float(weight.max(initial=0.0)))
         label = self._labels[source]
         inside = (label >= 0) & (label == self._labels[target])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, fields
 from functools import cached_property
 from os import PathLike
@@ -27,10 +27,10 @@ from dask_rac.files.node_names import NamesInMemory, NodeNames
 from dask_rac.files.output import refuse_taken
 from dask_rac.kernels.arrays import Merges
 from dask_rac.kernels.tree.newick import post_order
-from dask_rac.results.audit import Audit, AuditReport
-from dask_rac.results.centrality import EdgeTaker
+from dask_rac.results.audit import Audit, AuditReport, EdgeTaker, Taker
 from dask_rac.results.pairs_audit import audit_pairs
 from dask_rac.results.queries import Queries
+from dask_rac.results.scoring import Scoring
 from dask_rac.show.cards import card, round_bars
 from dask_rac.tasks.machine import new_team
 from dask_rac.tasks.team import Team
@@ -39,7 +39,7 @@ from dask_rac.tree.dendrogram import Dendrogram
 
 
 @public
-class Clustering(Queries):
+class Clustering(Scoring, Queries):
     """The exact hierarchy of a graph, as returned by `dask_rac.cluster`.
 
     Attributes
@@ -121,30 +121,41 @@ class Clustering(Queries):
         AuditError
             If a height does not follow from the edges.
         """
-        given = self._given if edges is None else edges
-        if given is None:
-            what = "vectors or distances" if self._settings.metric else "edges"
-            raise InputError(f"verify() needs the {what} again: call verify(...) with those that were clustered")
+        given = self._edges_again(edges, "verify(...)")
         audit = Audit(self.n_nodes, self._tree.merges, self._settings)
-        if self._settings.metric:
-            with new_team() as team:
-                audit_pairs(audit, given, self._settings, team, lambda _: None)
-            return checked_report(audit)
-        with Team(1) as team:
-            audit_graph(audit, load_graph(given, self.n_nodes, self._settings, team, 2**62, self.names))
+        self._hand_over(audit, given)
         return checked_report(audit)
 
-    def _feed(self, taker: EdgeTaker, edges: Any) -> None:
-        """Pass all edges, or all pairs, to something that takes them."""
+    def _edges_again(self, edges: Any, call: str) -> Any:
+        """Return the edges that a user gives, or what was kept; raise if there are none."""
         given = self._given if edges is None else edges
         if given is None:
             what = "vectors or distances" if self._settings.metric else "edges"
-            raise InputError(f"the {what} are not kept in memory: give those that were clustered with edges=")
-        with Team(1) as team:  # one thread, so that sums are always added in the same order
-            if self._settings.metric:
+            name = call.partition("(")[0]
+            raise InputError(f"{name}() needs the {what} again: call {call} with those that were clustered")
+        return given
+
+    def _hand_over(self, taker: EdgeTaker, given: Any, in_order: bool = False) -> None:
+        """Hand every edge, or every pair, to something that takes them; in one thread, to keep their order."""
+        if self._settings.metric:
+            with Team(1) if in_order else new_team() as team:
                 audit_pairs(taker, given, self._settings, team, lambda _: None)
-            else:
-                audit_graph(taker, load_graph(given, self.n_nodes, self._settings, team, 2**62))
+            return
+        with Team(1) as team:
+            audit_graph(taker, load_graph(given, self.n_nodes, self._settings, team, 2**62, self.names))
+
+    def _score_edges(self, make: Callable[[], Taker], edges: Any, trusted: bool) -> Taker:
+        """Hand every edge to what `make` returns; True stands for what was kept."""
+        given = self._edges_again(None if edges is True else edges, "scores(labels, edges=...)")
+        taker = make()
+        self._hand_over(taker, given)
+        return taker
+
+    def _feed(self, make: Callable[[], Taker], edges: Any) -> Taker:
+        """Hand all edges, or all pairs, to what `make` returns, in the same order each time."""
+        given, taker = self._edges_again(edges, "representatives(edges=...)"), make()
+        self._hand_over(taker, given, in_order=True)
+        return taker
 
     def _branch(self, nodes: NDArray[np.intp], merges: dict[str, NDArray[Any]]) -> Clustering:
         """Return a clustering of some nodes, which the merges name by their number among them."""

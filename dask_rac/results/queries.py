@@ -7,6 +7,7 @@ keywords as in `cut`. Nodes are given by number, or by name if they have names.
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,7 +17,8 @@ from numpy.typing import NDArray
 from dask_rac.base.checks import check_whole
 from dask_rac.base.errors import InputError
 from dask_rac.base.settings import MERGE_COLUMNS
-from dask_rac.results.centrality import Centrality, EdgeTaker
+from dask_rac.results.audit import Taker
+from dask_rac.results.centrality import Centrality
 from dask_rac.results.cut_request import CutRequest
 from dask_rac.results.cuts import Cuts, Labels
 from dask_rac.tree.paths import lowest_common, path_of
@@ -34,8 +36,8 @@ class Queries(Cuts):
         """Return the number of a node that a user names."""
 
     @abstractmethod
-    def _feed(self, taker: EdgeTaker, edges: Any) -> None:
-        """Pass all edges, or all pairs, to something that takes them; by default those of the run."""
+    def _feed(self, make: Callable[[], Taker], edges: Any) -> Taker:
+        """Hand all edges, or all pairs, by default those of the run, to what `make` returns."""
 
     @abstractmethod
     def _branch(self, nodes: NDArray[np.intp], merges: dict[str, NDArray[Any]]) -> Clustering:
@@ -159,8 +161,8 @@ class Queries(Cuts):
             ordered by label, the most central node first.
         """
         check_whole("count", count, 1)
-        taker = Centrality(self._one_cut(cut, "representatives"))
-        self._feed(taker, edges)
+        labels = self._one_cut(cut, "representatives")
+        taker = self._feed(lambda: Centrality(labels), edges)
         table = taker.most_central(self._settings, count)
         if self.names is not None:
             named = pd.Series(self.names.texts(table["node"].to_numpy()), dtype="str")

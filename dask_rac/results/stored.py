@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import cached_property
 from os import PathLike
@@ -13,16 +13,17 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from dask_rac.base.errors import DamagedStoreError, InputError, StoreError
-from dask_rac.base.events import Listener
+from dask_rac.base.events import Event, Listener
 from dask_rac.base.public import public
 from dask_rac.base.settings import MERGE_COLUMNS
 from dask_rac.files.exports import name_columns
 from dask_rac.files.folder import Folder
 from dask_rac.files.node_names import NodeNames
 from dask_rac.files.tables import MERGE_TYPES, TableRecord, read_merges
-from dask_rac.results.audit import AuditReport
-from dask_rac.results.centrality import EdgeTaker
+from dask_rac.results.audit import AuditReport, Taker
 from dask_rac.results.clustering import Clustering
+from dask_rac.results.scores import Scores
+from dask_rac.results.scoring import POINTS, ScoreRequest
 from dask_rac.results.verify import Verification
 from dask_rac.results.views import phase_table, round_phases
 from dask_rac.store.advice import lost_text, resume_advice
@@ -171,9 +172,49 @@ class StoredClustering(Clustering):
         trusted = self._trusted or trust_source
         return Verification(self._run, choose_scheduler(client), self._report, trusted=trusted).run(edges)
 
-    def _feed(self, taker: EdgeTaker, edges: Any) -> None:
-        """Pass all edges, or all pairs, to something that takes them."""
-        Verification(self._run, Threads(), self._report, trusted=self._trusted).feed(taker, edges)
+    def _feed(self, make: Callable[[], Taker], edges: Any) -> Taker:
+        """Hand all edges, or all pairs, to what `make` returns, in the same order each time."""
+        reading = Verification(self._run, Threads(), self._report, trusted=self._trusted, again="edges={}")
+        return reading.feed(make, edges, in_order=True)
+
+    def scores(
+        self,
+        labels: Any,
+        *,
+        edges: Any = None,
+        ignore: Any = -1,
+        points: int | None = POINTS,
+        ami: bool | None = None,
+        trust_source: bool = False,
+    ) -> Scores:
+        """Score every flat cut against known classes, and the tree itself; see `Clustering.scores`.
+
+        Parameters
+        ----------
+        labels, ignore, points, ami
+            As for `Clustering.scores`.
+        edges : optional
+            As for `Clustering.scores`. True for the edges of the run, if they were on disk; they are read piece by
+            piece, in the threads of this process. They may also be at a path.
+        trust_source : bool
+            As for `verify`.
+
+        Returns
+        -------
+        Scores
+        """
+        self._require_finished()
+        return self._scored(labels, edges, ScoreRequest(ignore, points, ami), trust_source)
+
+    def _score_edges(self, make: Callable[[], Taker], edges: Any, trusted: bool) -> Taker:
+        """Hand every edge to what `make` returns; True stands for the edges of the run."""
+
+        def report(event: Event) -> None:
+            self._report(replace(event, stage="score") if event.stage == "verify" else event)
+
+        again = "scores(labels, edges={})"
+        reading = Verification(self._run, Threads(), report, trusted=self._trusted or trusted, again=again)
+        return reading.feed(make, None if edges is True else edges)
 
     def facts(self) -> dict[str, str]:
         """Return a short description, as text by name."""

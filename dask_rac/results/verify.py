@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import math
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -29,9 +29,8 @@ from dask_rac.files.full import disk_full_text, is_disk_full
 from dask_rac.files.links import refuse_links
 from dask_rac.files.listing import files_fingerprint
 from dask_rac.files.stored_names import StoredNames
-from dask_rac.results.audit import Audit, AuditCosts, AuditReport, tally_width
+from dask_rac.results.audit import Audit, AuditCosts, AuditReport, Taker, tally_width
 from dask_rac.results.audit_tasks import AuditJob, Tallied, add_piece, audit_bytes, stored_tally, tally_part
-from dask_rac.results.centrality import EdgeTaker
 from dask_rac.results.clustering import audit_graph, checked_report
 from dask_rac.results.pairs_audit import audit_pairs
 from dask_rac.store.header import check_source, check_trusted
@@ -57,6 +56,8 @@ class Verification:
     """What an audit costs, by default what the linkage needs."""
     trusted: bool = False
     """Whether the edges that the store names may be opened wherever they are."""
+    again: str = "verify({})"
+    """How a user gives edges or vectors again."""
 
     @property
     def _facts(self) -> Facts:
@@ -68,54 +69,41 @@ class Verification:
 
     def run(self, edges: Any) -> AuditReport:
         """Audit the merges against the edges, by default those of the run; each is read once."""
+        if isinstance(self.scheduler, Threads) or self.journal.settings.metric or not _is_place(edges):
+            return checked_report(self.feed(self._audit, edges))
+        with self._pieces(edges) as (audit_job, pieces):
+            return checked_report(self._add_there(audit_job, pieces))
+
+    def feed(self, make: Callable[[], Taker], edges: Any, in_order: bool = False) -> Taker:
+        """Hand every edge once to what `make` returns, in the threads of this process, or in one to keep their order."""
         if self.journal.settings.metric:
-            return self._run_pairs(edges)
-        if edges is None or isinstance(edges, str | PathLike):
-            repeats = self._facts.repeats > 0 or edges is not None
-            return checked_report(self._audit_source(self._source(edges), repeats))
-        audit = self._audit()
+            return self._feed_pairs(make, edges, in_order)
+        if _is_place(edges):
+            with self._pieces(edges) as (audit_job, pieces):
+                return self._add_here(make, 1 if in_order else audit_job.threads, pieces)
+        taker = make()
+        settings, names = self.journal.settings, self.journal.names
         with new_team() as team:
-            settings, names = self.journal.settings, self.journal.names
-            audit_graph(audit, load_graph(edges, self._facts.nodes, settings, team, memory_limit(), names))
-        return checked_report(audit)
+            audit_graph(taker, load_graph(edges, self._facts.nodes, settings, team, memory_limit(), names))
+        return taker
 
-    def feed(self, taker: EdgeTaker, edges: Any) -> None:
-        """Pass each edge or pair once, in the same order each time, to something that takes them."""
-        settings = self.journal.header.settings
-        if settings.metric:
-            given = self._pairs(edges)
-            with Team(1) as team:
-                audit_pairs(taker, given, settings, team, self.report)
-        elif edges is None or isinstance(edges, str | PathLike):
-            with self._pieces(self._source(edges), self._facts.repeats > 0 or edges is not None) as (_, pieces):
-                for done, piece in enumerate(pieces, 1):
-                    add_piece(taker, piece)
-                    self._report_pieces(done, len(pieces))
-        else:
-            with Team(1) as team:
-                audit_graph(taker, load_graph(edges, self._facts.nodes, settings, team, memory_limit()))
-
-    def _run_pairs(self, given: Any) -> AuditReport:
-        """Audit the merges against all pairs, by default those of the run, in the threads of this process."""
-        audit, given = self._audit(), self._pairs(given)
-        with new_team() as team:
-            audit_pairs(audit, given, self.journal.header.settings, team, self.report)
-        return checked_report(audit)
-
-    def _pairs(self, given: Any) -> Any:
-        """The vectors or distances, by default those of the run, which must be unchanged."""
+    def _feed_pairs(self, make: Callable[[], Taker], given: Any, in_order: bool) -> Taker:
+        """Hand over all pairs, by default those of the run."""
         header = self.journal.header
         if given is None:
+            again = self.again.format("vectors")
             if header.source is None:
-                what = header.settings.input_name
-                raise InputError(f"the {what} of this run were not on disk: give them again with verify(vectors)")
-            if not self.trusted:
-                check_trusted(
-                    self._folder, header.source, f", or give the {header.settings.input_name} with verify(vectors)"
+                raise InputError(
+                    f"the {header.settings.input_name} of this run were not on disk: give them again with {again}"
                 )
+            if not self.trusted:
+                check_trusted(self._folder, header.source, f", or give the {header.settings.input_name} with {again}")
             check_source(header, header.source, files_fingerprint(header.source))
             given = header.source
-        return given
+        taker = make()
+        with Team(1) if in_order else new_team() as team:
+            audit_pairs(taker, given, header.settings, team, self.report)
+        return taker
 
     def _audit(self) -> Audit:
         """An audit that has seen no edge yet."""
@@ -126,28 +114,22 @@ class Verification:
         if edges is not None:
             name = fspath(edges)
             return open_edges(os.path.abspath(name) if name and "://" not in name else name)
-        header = self.journal.header
+        header, again = self.journal.header, self.again.format("edges")
         if header.source is None:
-            raise InputError("the edges of this run were not on disk: give them again with verify(edges)")
+            raise InputError(f"the edges of this run were not on disk: give them again with {again}")
         if not self.trusted:
-            check_trusted(self._folder, header.source, ", or give the edges with verify(edges)")
+            check_trusted(self._folder, header.source, f", or give the edges with {again}")
         source = open_edges(header.source)
         check_source(header, source.name, source.fingerprint)
         return source
 
-    def _audit_source(self, source: EdgeSource, repeats: bool) -> Audit:
-        """An audit that has seen every edge once: in the order of the input, or, if some may occur twice, united.
+    @contextmanager
+    def _pieces(self, edges: str | PathLike[str] | None) -> Iterator[tuple[AuditJob, Sequence[EdgePiece]]]:
+        """Cut edges on disk into pieces in which every edge occurs once: as they are, or united if some may not.
 
         It shares the lock of the store: a process that has the lock alone deletes what audits that died have left.
         """
-        with self._pieces(source, repeats) as (audit_job, pieces):
-            if isinstance(self.scheduler, Threads):
-                return self._add_here(audit_job, pieces)
-            return self._add_there(audit_job, pieces)
-
-    @contextmanager
-    def _pieces(self, source: EdgeSource, repeats: bool) -> Iterator[tuple[AuditJob, Sequence[EdgePiece]]]:
-        """The edges in pieces, as long as they are being read."""
+        source, repeats = self._source(edges), self._facts.repeats > 0 or edges is not None
         header, left = self.journal.header, self._left_for_edges()
         refuse_links(self._folder, (ROUNDS,))
         work = Work(self._folder, header, self.scheduler, left, _quiet, self.limits, facts=self._facts)
@@ -196,14 +178,14 @@ class Verification:
             )
         return Budget(budget.processes * (budget.process - there), budget.processes, budget.threads)
 
-    def _add_here(self, audit_job: AuditJob, pieces: Sequence[EdgePiece]) -> Audit:
+    def _add_here(self, make: Callable[[], Taker], threads: int, pieces: Sequence[EdgePiece]) -> Taker:
         """Add all pieces in the threads of this process."""
-        audit = self._audit()
-        with ThreadPoolExecutor(audit_job.threads) as pool:
-            added = pool.map(partial(add_piece, audit), pieces)
+        taker = make()
+        with ThreadPoolExecutor(threads) as pool:
+            added = pool.map(partial(add_piece, taker), pieces)
             for done, _ in enumerate(added, 1):
                 self._report_pieces(done, len(pieces))
-        return audit
+        return taker
 
     def _add_there(self, audit_job: AuditJob, pieces: Sequence[EdgePiece]) -> Audit:
         """Let each worker process tally a part of the pieces, then add the tallies, always in the same order."""
@@ -255,6 +237,11 @@ class Verification:
                 f"{self._folder.url} cannot be written: {error.strerror}; verifying on workers, or with edges given "
                 "twice, writes to it: make it writable, or verify without a client"
             ) from error
+
+
+def _is_place(edges: Any) -> bool:
+    """Whether edges are on disk: at a path, or where the run had them."""
+    return edges is None or isinstance(edges, str | PathLike)
 
 
 def _fitting(left: Budget, piece: int) -> int:

@@ -27,6 +27,7 @@ TEXTS = {
     "rest": "finishing in memory",
     "finisher": "finisher",
     "verify": "recomputing heights",
+    "score": "comparing edges with the tree",
     "vectors": "checking vectors",
     "pairs": "comparing all pairs",
     "neighbours": "searching neighbours",
@@ -34,7 +35,7 @@ TEXTS = {
     "edges": "writing edges",
     "components": "counting components",
 }
-COUNTED = ("generate", "verify", "vectors", "pairs", "neighbours", "lists", "edges")  # reported piece by piece
+COUNTED = ("generate", "verify", "score", "vectors", "pairs", "neighbours", "lists", "edges")  # reported piece by piece
 EDGE_STAGES = ("load", "scan", "ingest", "edges")  # after which rounds are of edges, not of all pairs
 QUIET_SECONDS = 10  # between two lines about tasks
 UNSEEN_SECONDS = 0.3  # work that ends sooner shows no bar in a notebook

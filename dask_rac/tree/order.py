@@ -13,12 +13,28 @@ that of `engines.forest.state.tree_order`.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dask_rac.base.ids import cluster_id_dtype
+
 Column = NDArray[Any]
+
+COLUMNS = ("left", "right", "height", "size")
+
+
+def gathered(n_nodes: int, parts: Iterable[Mapping[str, Column]]) -> dict[str, Column]:
+    """Return the columns of merges that are given in parts, ids as narrow as possible."""
+    ids = cluster_id_dtype(n_nodes)
+    columns: dict[str, list[Column]] = {name: [np.empty(0, ids)] for name in COLUMNS}
+    columns["height"] = [np.empty(0)]
+    for part in parts:
+        for name in COLUMNS:
+            columns[name].append(part[name].astype(np.float64 if name == "height" else ids, copy=False))
+    return {name: np.concatenate(columns.pop(name)) for name in COLUMNS}
 
 
 def merge_order(left: Column, size: Column, distance: NDArray[np.float64]) -> NDArray[np.intp]:

@@ -68,11 +68,16 @@ class Snapshot:
 
 def thinned(lives: Lifetimes, most: int) -> NDArray[np.int64]:
     """Return numbers of merges at which to sample a tree: densely near its top, sparsely below, once per height."""
-    merged = len(lives)
+    return thinned_places(lives.distance, most)
+
+
+def thinned_places(distance: NDArray[np.float64], most: int) -> NDArray[np.int64]:
+    """Return the same for the distances of merges in order."""
+    merged = len(distance)
     left = np.unique(np.geomspace(1, max(1, merged), most).round().astype(np.int64))
     places = np.unique(np.append(merged - left, np.linspace(0, merged, most // 2).astype(np.int64)))
     places = places[(places >= 0) & (places < merged)]
-    return np.unique(lives.done(lives.distance[places]))
+    return np.unique(np.searchsorted(distance, distance[places], side="right"))
 
 
 def height_curve(lives: Lifetimes, most: int = CURVE_POINTS) -> HeightCurve:

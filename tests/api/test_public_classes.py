@@ -35,6 +35,7 @@ def instances() -> dict[str, Any]:
     made["AuditError"] = dask_rac.AuditError(REPORT)
     made["AuditReport"] = REPORT
     made["Clustering"] = dask_rac.cluster(([0, 1], [1, 2], [1.0, 2.0]))
+    made["Scores"] = made["Clustering"].scores([0, 0, 1])
     made["Event"] = dask_rac.Event("load", done=7)
     if "RAC" in CLASSES:
         made["RAC"] = dask_rac.RAC().fit(np.arange(6.0).reshape(3, 2))

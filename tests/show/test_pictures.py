@@ -32,6 +32,7 @@ from dask_rac.show.pictures import (
     heights_picture,
     phases_picture,
     rounds_picture,
+    scores_picture,
     sizes_columns,
     sizes_picture,
 )
@@ -103,6 +104,14 @@ def middle_height(clustering: dask_rac.Clustering) -> float:
     return float(heights[len(heights) // 2]) if len(heights) else 0.0
 
 
+def scores_of(clustering: dask_rac.Clustering) -> tuple[pd.DataFrame, pd.DataFrame, bool]:
+    """Return what a picture of scores is made from, with every third node in a class."""
+    if not clustering.n_nodes:
+        return pd.DataFrame({"height": [-np.inf]}), pd.DataFrame(), False
+    found = clustering.scores(np.arange(clustering.n_nodes) % 3)
+    return found.curve, found.best, found.similarity
+
+
 def phases_of(clustering: dask_rac.Clustering) -> pd.DataFrame:
     rounds = clustering.rounds
     numbers = zip(rounds["round"], rounds["finisher"], strict=True)
@@ -121,6 +130,7 @@ def all_pictures(clustering: dask_rac.Clustering) -> list[Picture]:
         dendrogram_picture(clustering.top(50), clustering.n_trees, lives.sign < 0),
         heights_picture(height_curve(lives), cuts),
         sizes_picture(size_histogram(lives, middle_height(clustering))),
+        scores_picture(*scores_of(clustering)),
     ]
 
 
@@ -150,7 +160,7 @@ def assert_fine(page: Page) -> None:
     assert page.requests() == []
 
 
-NAMES = ("rounds", "phases", "alpha_beta", "dendrogram", "heights", "sizes")
+NAMES = ("rounds", "phases", "alpha_beta", "dendrogram", "heights", "sizes", "scores")
 LARGE = ("distances", "forest", "similarities", "many rounds", "far apart")
 SMALL = ("zero heights", "three merges", "one round", "no merges", "no nodes")
 
@@ -395,6 +405,26 @@ def test_sizes_are_those_of_the_cut(made: dict[str, dask_rac.Clustering], name: 
         inside = sizes[(sizes >= left) & (sizes < right)]
         assert (clusters, nodes) == (len(inside), inside.sum())
     assert f"{len(sizes):,} cluster" in picture.caption
+
+
+@pytest.mark.parametrize("name", ["distances", "forest", "similarities", "far apart", "zero heights"])
+def test_scores_are_those_of_the_curve(made: dict[str, dask_rac.Clustering], name: str) -> None:
+    clustering = made[name]
+    found = clustering.scores(np.arange(clustering.n_nodes) // 40)
+    picture = found.plot()
+    data = data_of(picture, "scores")
+    for measure in ("ari", "nmi", "ami"):
+        assert np.array_equal(data[measure][:-1], found.curve[measure])
+        best = data_of(picture, f"best_{measure}")
+        assert best["score"] == [found.best.at[measure, "score"]]
+        assert best["clusters"] == [found.best.at[measure, "n_clusters"]]
+    across: Any = picture.figure.x_range  # type: ignore[attr-defined]
+    low, high = sorted((across.start, across.end))
+    place = np.asarray(data["place"])
+    assert ((place >= low) & (place <= high)).all()
+    assert (np.diff(sign_of(clustering) * place) >= 0).all()
+    inside = np.isfinite(data["height"][:-1]) & (data["height"][:-1] >= low)
+    assert np.array_equal(place[:-1][inside], data["height"][:-1][inside])
 
 
 def test_a_script_can_replace_the_sizes(made: dict[str, dask_rac.Clustering], page: Page, tmp_path: Path) -> None:

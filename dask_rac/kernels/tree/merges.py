@@ -80,3 +80,11 @@ def find_line(parent, node):
         line[k] = node
         node = parent[node]
     return line
+
+
+@kernel
+def join_sizes(left, right, size):
+    """Add up the sizes of clusters, which start at 1; one that has merged into another keeps its size, negated."""
+    for i in range(len(left)):
+        size[left[i]] += size[right[i]]
+        size[right[i]] = -size[right[i]]

@@ -11,6 +11,7 @@ from dask_rac.show.pictures.heights import CutMark, heights_picture
 from dask_rac.show.pictures.phases import phases_picture
 from dask_rac.show.pictures.picture import Picture
 from dask_rac.show.pictures.rounds import rounds_picture
+from dask_rac.show.pictures.scores import scores_picture
 from dask_rac.show.pictures.sizes import sizes_columns, sizes_picture
 
 __all__ = [
@@ -21,6 +22,7 @@ __all__ = [
     "heights_picture",
     "phases_picture",
     "rounds_picture",
+    "scores_picture",
     "sizes_columns",
     "sizes_picture",
 ]
