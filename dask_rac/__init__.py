@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from dask_rac.api.cluster import cluster, resume
     from dask_rac.api.cluster import open_run as open
     from dask_rac.api.cluster import plan_run as plan
+    from dask_rac.api.extend import extend
     from dask_rac.api.graphs import complete_graph, eps_graph, knn_graph
     from dask_rac.api.handle import RunHandle, RunStoppedError
     from dask_rac.api.ingest import ingest
@@ -48,6 +49,7 @@ __all__ = [
     "complete_graph",
     "datasets",
     "eps_graph",
+    "extend",
     "ingest",
     "knn_graph",
     "linkage",
@@ -61,6 +63,7 @@ if find_spec("sklearn") is not None:
 _HOMES = {
     "api.handle": {"RunHandle": "RunHandle", "RunStoppedError": "RunStoppedError"},
     "api.cluster": {"cluster": "cluster", "open": "open_run", "plan": "plan_run", "resume": "resume"},
+    "api.extend": {"extend": "extend"},
     "api.graphs": {name: name for name in ("complete_graph", "eps_graph", "knn_graph")},
     "api.ingest": {"ingest": "ingest"},
     "api.linkage": {"linkage": "linkage"},

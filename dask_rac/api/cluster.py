@@ -21,6 +21,7 @@ from dask_rac.edges.given import known_nodes
 from dask_rac.edges.libraries import as_edges
 from dask_rac.files.arrow_streams import table_if_any
 from dask_rac.files.folder import Folder
+from dask_rac.results.assignment import BuiltFrom
 from dask_rac.results.clustering import Clustering
 from dask_rac.results.stored import StoredClustering, open_result
 from dask_rac.runs.begin import begin_pairs_run, begin_run
@@ -278,6 +279,7 @@ def run_cluster(
     resources = Resources(options.memory, options.client)
     if request is not None:
         check_vectors(options.names, edges, request.columns)
+    built = None if request is None else BuiltFrom(edges, request.graph.metric.name, request.columns)
     if request is not None and isinstance(options, RunOptions):
         store = Folder(options.store)
         refuse_taken_store(store)
@@ -296,6 +298,7 @@ def run_cluster(
         merges = cluster_edges(edges, settings, options, report)
         names = merges.names if options.names is None else options.names.in_memory()
         result, loops, first = Clustering(merges, settings, names=names), merges.loops, merges.first
+    result._built_from = built
     return result, edge_warnings(edges, settings, (loops, first, result.n_nodes))
 
 

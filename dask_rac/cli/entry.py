@@ -174,9 +174,22 @@ def main() -> None:
 
 def _register() -> None:
     """Add all commands."""
-    from dask_rac.cli import completion, demo, edges, pipeline, queries, report, results, runs, scores, vectors
+    from dask_rac.cli import (
+        additions,
+        completion,
+        demo,
+        edges,
+        pipeline,
+        queries,
+        report,
+        results,
+        runs,
+        scores,
+        vectors,
+    )
 
-    for module in (demo, edges, vectors, runs, results, queries, scores, report, pipeline, completion):
+    modules = (demo, edges, vectors, runs, results, queries, scores, additions, report, pipeline, completion)
+    for module in modules:
         for command in module.COMMANDS:
             main.add_command(command)
 

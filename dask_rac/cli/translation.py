@@ -19,7 +19,8 @@ OTHERWISE_NAMED = {"store": "output", "path": "output"}
 
 POSITIONAL = {"edges", "vectors", "run"}  # never written as `edges=` in a message, nor are the two below
 KEYS = {key for keys in STEPS.values() for key in keys} - POSITIONAL - {"scheduler", "finisher"}
-NAMES = "|".join(sorted(KEYS - set(OTHERWISE_NAMED.values()) | set(OTHERWISE_NAMED)))
+COMMANDS_ONLY = {"points"}  # options that are not a key of any step
+NAMES = "|".join(sorted(KEYS - set(OTHERWISE_NAMED.values()) | set(OTHERWISE_NAMED) | COMMANDS_ONLY))
 KEYWORD = re.compile(  # quoted text is the user's, and so is anything that is part of a path
     rf"(?<!\w)(?:{TEXT})|(?<![\w/.,=-])({NAMES})=(?:'([^']*)'|\(([^)]*)\)|(True|False)|([\w.+-]*\w)|\.\.\.(?!\w))?"
 )
@@ -39,12 +40,11 @@ FRAGMENTS = (
     (re.compile(r"trust_source=True"), "--trust-source", None),
     (re.compile(r"(?:\w+\.)?to_scipy\(join=True\)"), "--join", "join: true"),
     (re.compile(r"`?(?<![\w.])(?:\w+\.)?cut\(\)`?"), "`dask-rac cut`", None),
-    (re.compile(r"suggest_cuts\(min_size=\.\.\.\) finds"), "`dask-rac report` shows", "`dask-rac report` shows"),
+    (re.compile(r"suggest_cuts\(\) finds"), "`dask-rac report` shows", "`dask-rac report` shows"),
     (re.compile(r"(?:\w+\.)?verify\((?:edges|vectors)\)"), "--edges", None),
     (re.compile(r"(?:\w+\.)?scores\(labels, edges=(?:edges|vectors)\)"), "--edges PATH", None),
     (re.compile(r"name one with column="), "name one with --column", None),
     (re.compile(r"^(error: )?labels="), r"\1LABELS ", None),
-    (re.compile(r"cluster\(vectors, 'ward'\) without a graph"), "--metric euclidean", "metric: euclidean"),
     (re.compile(r"graph=dict\(eps[^)]*\) or eps_graph"), "`dask-rac graph eps`", "one of `kind: eps`"),
     (re.compile(rf"{GRAPH},? or (?:with )?{KNN}|{GRAPH}|{KNN}"), "`dask-rac graph knn`", "a `graph` step"),
 )

@@ -35,7 +35,7 @@ from dask_rac.edges.source import BATCH_ROWS, EdgeSource
 from dask_rac.files.folder import Folder
 from dask_rac.files.node_names import NodeNames
 from dask_rac.files.tables import TableRecord
-from dask_rac.kernels.arrays import Merges
+from dask_rac.kernels.arrays import Ends, Merges
 from dask_rac.store.header import Header
 from dask_rac.store.manifest import Facts, State
 from dask_rac.tasks.budget import Budget
@@ -99,6 +99,8 @@ class MergeList:
     """The largest weight of an edge; minus infinity if there is none."""
     first: int = 0
     """The smallest id, if the number of nodes was not given."""
+    ends: Ends | None = None
+    """By single linkage, the edge that made each merge."""
     stalled: int = 0
     """Edges that were left when rounds hardly made progress and the finisher had no room; 0 at the end."""
     names: NodeNames | None = None

@@ -24,9 +24,9 @@ from dask_rac.vectors.sources.opening import is_dask_array
 try:
     from sklearn.base import BaseEstimator, ClusterMixin
     from sklearn.utils import Tags, check_array
-    from sklearn.utils.validation import check_memory, check_non_negative, validate_data
+    from sklearn.utils.validation import check_is_fitted, check_memory, check_non_negative, validate_data
 
-    from dask_rac.estimator.tree import METRICS, TreeRequest, build_tree, is_computed, pairs_metric
+    from dask_rac.estimator.tree import METRICS, TreeRequest, build_tree, distances_to, is_computed, pairs_metric
 except ImportError as error:
     raise ImportError(
         f"dask_rac.RAC needs scikit-learn, 1.6 or later: pip install 'dask-rac[sklearn]' ({error})"
@@ -204,6 +204,7 @@ class RAC(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         self.labels_, self.n_clusters_ = tree.cut(n_clusters=count), count
         self.clustering_, self.n_leaves_, self.n_connected_components_ = tree, tree.n_nodes, components
         self.children_, self.distances_ = children, distances
+        self._fit_X = X
         return self
 
     def fit_predict(self, X: Any, y: Any = None) -> NDArray[np.int64]:
@@ -221,6 +222,58 @@ class RAC(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         """
         labels: NDArray[np.int64] = self.fit(X, y).labels_
         return labels
+
+    def predict(self, X: Any) -> NDArray[np.int64]:
+        """Assign each new sample to the nearest cluster of `labels_`, by the distance of the linkage.
+
+        This is `Clustering.assign`: the distance to a cluster is the smallest ("single"), largest ("complete") or mean
+        ("average", "weighted") distance to its samples, or the ward distance. All samples of a cluster count, also if a
+        graph was given by `n_neighbors`, `eps` or `connectivity`. Samples of `fit` need not get their own label.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or DataFrame of shape (n_samples, n_features)
+            The new samples; with `metric="precomputed"` their distances to the samples of `fit`, as a dense array of
+            shape (n_samples, `n_leaves_`).
+
+        Returns
+        -------
+        numpy.ndarray of shape (n_samples,)
+            The cluster of each new sample, numbered as in `labels_`; of equally near clusters the smallest.
+
+        Raises
+        ------
+        InputError
+            If the metric is a function, which compares the samples of one array only.
+        """
+        check_is_fitted(self)
+        X = self._checked_new(X)
+        tree = self.clustering_
+        if is_computed(self.metric):
+            options = {"points": self._fit_X, "metric": METRICS[self.metric]}
+            return tree.assign(X, labels=self.labels_, **options)  # type: ignore[no-any-return]
+        distances = X if self._holds_distances else distances_to(X, self._fit_X, self.metric)
+        return tree.assign(distances, labels=self.labels_, metric=PRECOMPUTED)  # type: ignore[no-any-return]
+
+    def _checked_new(self, X: Any) -> Any:
+        """Validate new samples, or their distances to those of `fit`."""
+        if callable(self.metric):
+            raise InputError(
+                "metric is a function, which compares the samples of one array, not new samples with those of fit: use "
+                "a metric by its name, or metric='precomputed' with distances to the samples of fit"
+            )
+        sparse = "csr" if self.__sklearn_tags__().input_tags.sparse and not self._holds_distances else False
+        if sp.issparse(X) and self._holds_distances:
+            raise InputError(
+                "X is sparse, and a new sample needs its distance to every sample of fit: give a dense array, of shape "
+                f"(n_samples, {self.n_leaves_})"
+            )
+        X = validate_data(self, X, accept_sparse=sparse, dtype=(np.float64, np.float32), reset=False)
+        if self._holds_distances:
+            check_non_negative(X, "RAC(metric='precomputed')")
+        elif sparse and sp.issparse(X) != sp.issparse(self._fit_X):
+            X = sp.csr_array(X) if sp.issparse(self._fit_X) else X.toarray()
+        return X
 
     @property
     def _holds_distances(self) -> bool:

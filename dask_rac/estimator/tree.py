@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import NDArray
 from scipy.sparse.csgraph import connected_components
 from sklearn.metrics import pairwise_distances
 from sklearn.metrics.pairwise import PAIRWISE_BOOLEAN_FUNCTIONS
@@ -94,6 +95,14 @@ def _distances(X: Any, metric: Any) -> Any:
     distances = np.asarray(metric(X) if callable(metric) else pairwise_distances(X, metric=metric))
     check_square(distances, X.shape[0])
     return without_rounding(distances)
+
+
+def distances_to(new: Any, fitted: Any, metric: str) -> NDArray[np.float64]:
+    """Return the distances of new samples to those of a fit, by a metric of scikit-learn."""
+    if metric in PAIRWISE_BOOLEAN_FUNCTIONS:
+        new, fitted = new.astype(np.bool_), fitted.astype(np.bool_)
+    distances: NDArray[np.float64] = pairwise_distances(new, fitted, metric=metric)
+    return np.maximum(distances, 0.0)  # where rounding has put them below 0
 
 
 def _edges_of(X: Any, pairs: Pairs | None, request: TreeRequest, progress: Listener | bool | None) -> Edges:

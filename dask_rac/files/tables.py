@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from io import BytesIO
@@ -30,6 +30,12 @@ MERGE_SCHEMA = pa.schema(
 )
 
 
+END_COLUMNS = ("source", "target")
+"""By single linkage, the nodes of the edge that made a merge."""
+
+ENDS_SCHEMA = pa.schema([*MERGE_SCHEMA, *((name, pa.int64()) for name in END_COLUMNS)])
+
+
 @dataclass(frozen=True)
 class TableRecord:
     """What a manifest records about a Parquet file."""
@@ -45,14 +51,17 @@ class TableRecord:
     """sha256 of the file."""
 
 
-def write_merges(folder: Folder, name: str, columns: Iterable[NDArray[Any]]) -> TableRecord:
-    """Write merges as a new Parquet file."""
-    given, buffer = tuple(columns), BytesIO()
+def write_merges(
+    folder: Folder, name: str, columns: Iterable[NDArray[Any]], ends: Iterable[NDArray[Any]] | None = None
+) -> TableRecord:
+    """Write merges as a new Parquet file, with the edge that made each if `ends` are given."""
+    given, buffer = (*columns, *(ends or ())), BytesIO()
     rows, height = len(given[0]), given[2]
-    with pq.ParquetWriter(buffer, MERGE_SCHEMA, compression="zstd", write_page_checksum=True) as writer:
+    schema, kinds = (MERGE_SCHEMA, MERGE_TYPES) if ends is None else (ENDS_SCHEMA, (*MERGE_TYPES, np.int64, np.int64))
+    with pq.ParquetWriter(buffer, schema, compression="zstd", write_page_checksum=True) as writer:
         for start, stop in batches(0, max(rows, 1), MERGE_GROUP):
-            typed = (np.asarray(column[start:stop], kind) for column, kind in zip(given, MERGE_TYPES, strict=True))
-            writer.write_table(pa.table([pa.array(column) for column in typed], schema=MERGE_SCHEMA), MERGE_GROUP)
+            typed = (np.asarray(column[start:stop], kind) for column, kind in zip(given, kinds, strict=True))
+            writer.write_table(pa.table([pa.array(column) for column in typed], schema=schema), MERGE_GROUP)
     pa.default_memory_pool().release_unused()
     data = buffer.getvalue()
     folder.write(name, data)
@@ -91,13 +100,27 @@ def _sound(folder: Folder, record: TableRecord) -> bytes:
     return data
 
 
+def read_ends(folder: Folder, record: TableRecord) -> Mapping[str, NDArray[Any]] | None:
+    """Return the edge that made each merge of a file, and its height; None if the file does not hold them."""
+    columns = _read(folder, record, (*MERGE_COLUMNS, *END_COLUMNS))
+    if not all(name in columns for name in END_COLUMNS):
+        return None
+    return {name: columns[name] for name in (*END_COLUMNS, "height")}
+
+
 def read_merges(folder: Folder, record: TableRecord) -> Mapping[str, NDArray[Any]]:
     """Return the columns of a file of merges; raise unless it is what was written."""
+    return _read(folder, record, MERGE_COLUMNS)
+
+
+def _read(folder: Folder, record: TableRecord, names: Sequence[str]) -> Mapping[str, NDArray[Any]]:
+    """Return those of some columns that a file of merges has; raise unless it is what was written."""
     data = _sound(folder, record)
     try:
         # Arrow's threads sometimes abort a program that exits soon after they have started.
-        table = pq.ParquetFile(pa.BufferReader(data), pre_buffer=False).read(use_threads=False)
-        columns = {name: table.column(name).to_numpy() for name in MERGE_COLUMNS}
+        file = pq.ParquetFile(pa.BufferReader(data), pre_buffer=False)
+        table = file.read([name for name in names if name in file.schema_arrow.names], use_threads=False)
+        columns = {name: table.column(name).to_numpy() for name in (*MERGE_COLUMNS, *table.column_names)}
     except (pa.ArrowException, OSError, KeyError, ValueError) as error:
         raise DamagedStoreError(
             f"{folder.at(record.name)} cannot be read: {error}; restore a copy, or cluster again in another folder"

@@ -52,6 +52,13 @@ class Merges(NamedTuple):
     size: Ids
 
 
+class Ends(NamedTuple):
+    """By single linkage, the two nodes of the edge that made each merge: with the heights, the spanning forest."""
+
+    source: Ids
+    target: Ids
+
+
 class Rule(NamedTuple):
     """How an entry becomes W."""
 

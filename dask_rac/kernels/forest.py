@@ -143,21 +143,28 @@ def tree_hashes(source, target, hashes):
 
 @kernel
 def unite(order, tree, forest, merges):
-    """Write the merges that the edges of a tree give, taken in `order`, lightest first.
+    """Write the merges that the edges of a tree give, taken in `order`, lightest first; return their number.
 
-    `forest` holds the parent and the size of each node as lighter edges left them; at first itself and 1.
+    `forest` holds the parent and the size of each node as lighter edges left them; at first itself and 1. Edges that
+    close a cycle are left out, which only the edges of two forests do; `order` ends up with those that are taken.
     """
     source, target, weight = tree
     parent, size = forest
     left, right, height, merged_size = merges
+    found = 0
     for k in range(len(order)):
         e = order[k]
         a, b = source[e], target[e]
         a = find_root(parent, a)
         b = find_root(parent, b)
+        if a == b:
+            continue
         # The smaller id becomes the root, as it is the id of the cluster.
         if b < a:
             a, b = b, a
         parent[b] = a
         size[a] += size[b]
-        left[k], right[k], height[k], merged_size[k] = a, b, weight[e], size[a]
+        left[found], right[found], height[found], merged_size[found] = a, b, weight[e], size[a]
+        order[found] = e
+        found += 1
+    return found

@@ -27,6 +27,7 @@ from dask_rac.files.node_names import NamesInMemory, NodeNames
 from dask_rac.files.output import refuse_taken
 from dask_rac.kernels.arrays import Merges
 from dask_rac.kernels.tree.newick import post_order
+from dask_rac.results.assignment import Assignment
 from dask_rac.results.audit import Audit, AuditReport, EdgeTaker, Taker
 from dask_rac.results.pairs_audit import audit_pairs
 from dask_rac.results.queries import Queries
@@ -39,7 +40,7 @@ from dask_rac.tree.dendrogram import Dendrogram
 
 
 @public
-class Clustering(Scoring, Queries):
+class Clustering(Assignment, Scoring, Queries):
     """The exact hierarchy of a graph, as returned by `dask_rac.cluster`.
 
     Attributes
@@ -70,6 +71,7 @@ class Clustering(Scoring, Queries):
         self.n_nodes = found.nodes
         self._loops = found.loops
         self._merge_rounds = found.round
+        self._ends = found.ends
         self._records = found.records
         self._settings = settings.resolved(found.largest)
         self._tree = Dendrogram(found.nodes, found.merges, settings.sign)
@@ -168,6 +170,23 @@ class Clustering(Scoring, Queries):
         if not rule.plain:
             return super()._label(rule, values)
         return self._tree.label_heights(values) if rule.kind == "height" else self._tree.label_counts(values)
+
+    def _require_finished(self) -> None:
+        """Do nothing: a clustering in memory is finished."""
+
+    def _forest_parts(self) -> Iterator[Mapping[str, NDArray[Any]]]:
+        """Return the edges of the spanning forest, by single linkage, in parts with columns source, target, height."""
+        if self._ends is None:
+            raise InputError("this clustering does not hold its spanning forest: cluster its edges again")
+        yield {**self._ends._asdict(), "height": self._tree.merges.height}
+
+    def _cut_once(self, kind: str, value: float) -> NDArray[np.int64]:
+        """Return the labels of one cut."""
+        return next(iter(self._label(CutRule(kind), np.array([value]))))
+
+    def _kept_input(self) -> Any:
+        """Return the vectors or distances of all pairs."""
+        return self._given
 
     def to_scipy(self, join: bool = False, zero: float | None = None) -> NDArray[np.float64]:
         """Return the hierarchy as scipy's linkage matrix Z.

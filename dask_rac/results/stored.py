@@ -18,6 +18,7 @@ from dask_rac.base.public import public
 from dask_rac.base.settings import MERGE_COLUMNS
 from dask_rac.files.exports import name_columns
 from dask_rac.files.folder import Folder
+from dask_rac.files.listing import files_fingerprint
 from dask_rac.files.node_names import NodeNames
 from dask_rac.files.tables import MERGE_TYPES, TableRecord, read_merges
 from dask_rac.results.audit import AuditReport, Taker
@@ -28,7 +29,7 @@ from dask_rac.results.verify import Verification
 from dask_rac.results.views import phase_table, round_phases
 from dask_rac.store.advice import lost_text, resume_advice
 from dask_rac.store.committed import read_committed
-from dask_rac.store.header import read_header
+from dask_rac.store.header import check_source, is_elsewhere, read_header
 from dask_rac.store.journal import Journal
 from dask_rac.store.manifest import Manifest
 from dask_rac.store.overview import overview
@@ -113,6 +114,16 @@ class StoredClustering(Clustering):
         """Yield the merges file by file."""
         return self._run.parts()
 
+    def _forest_parts(self) -> Iterator[Mapping[str, NDArray[Any]]]:
+        """Yield the edges of the spanning forest file by file; see `Clustering._forest_parts`."""
+        for part in self._run.ends():
+            if part is None:
+                raise InputError(
+                    f"{self.store} was written by an earlier version, which did not keep the spanning forest: cluster "
+                    "its edges again"
+                )
+            yield part
+
     def _label(self, rule: CutRule, values: NDArray[Any]) -> Iterable[NDArray[np.int64]]:
         """Yield the labels of each cut."""
         return self._forest.label(rule, values)
@@ -120,6 +131,19 @@ class StoredClustering(Clustering):
     def named_merges(self) -> Any:
         """Return the merges with the names of their clusters, as a Dask DataFrame; see `Clustering.named_merges`."""
         return merges_frame(self._run, self._require_names("named_merges()"))
+
+    def _kept_input(self) -> Any:
+        """Return where the vectors of all pairs are, None if they were not on disk; they must be unchanged."""
+        header = self._run.header
+        if header.source is None:
+            return None
+        if not self._trusted and is_elsewhere(self._run.folder, header.source):
+            raise StoreError(
+                f"{self.store} names its vectors at {header.source}, which is not where the store itself is: if you "
+                "trust the store, give them with points="
+            )
+        check_source(header, header.source, files_fingerprint(header.source))
+        return header.source
 
     def export(
         self,
@@ -179,7 +203,7 @@ class StoredClustering(Clustering):
 
     def scores(
         self,
-        labels: Any,
+        labels: Any = None,
         *,
         edges: Any = None,
         ignore: Any = -1,

@@ -75,7 +75,7 @@ class Verification:
             return checked_report(self._add_there(audit_job, pieces))
 
     def feed(self, make: Callable[[], Taker], edges: Any, in_order: bool = False) -> Taker:
-        """Hand every edge once to what `make` returns, in the threads of this process, or in one to keep their order."""
+        """Hand every edge once to what `make` returns, in the threads of this process; in one, to keep their order."""
         if self.journal.settings.metric:
             return self._feed_pairs(make, edges, in_order)
         if _is_place(edges):

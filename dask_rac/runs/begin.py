@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import replace
 from functools import partial
@@ -24,6 +24,8 @@ from dask_rac.edges.numbering import refuse_stated_nodes
 from dask_rac.edges.source import EdgeSource, open_edges
 from dask_rac.edges.streams import EdgeStream
 from dask_rac.engines.contract import Limits
+from dask_rac.engines.forest.state import ForestEdges
+from dask_rac.engines.forest.stored import Extension
 from dask_rac.engines.matrix.given import open_pairs
 from dask_rac.engines.matrix.in_memory import refuse_large
 from dask_rac.engines.numbering import NumberingPlan, name_sizes, new_attempt, number_edges
@@ -59,8 +61,10 @@ def spool_graph(frame: Any, store: Folder) -> TaskGraph:
     return graph
 
 
-def begin_run(edges: Any, settings: Settings, options: RunOptions, report: Listener) -> Journal:
-    """Begin a run in a new store, and bring it to its end."""
+def begin_run(
+    edges: Any, settings: Settings, options: RunOptions, report: Listener, forest: Iterable[ForestEdges] | None = None
+) -> Journal:
+    """Begin a run in a new store, and bring it to its end; by single linkage it may extend a `forest`."""
     check_options(options)
     store, scheduler = Folder(options.store), choose_scheduler(options.client)
     budget = scheduler.budget(options.memory)
@@ -69,6 +73,8 @@ def begin_run(edges: Any, settings: Settings, options: RunOptions, report: Liste
         check_kind(source.kind, settings.weights)
         if source.text:
             refuse_stated_nodes(options.n_nodes)
+        if source.named and options.n_nodes is not None:
+            check_named_nodes(source, options.n_nodes)
         nodes = source.nodes if options.names is None else options.names.count
         options = options if options.n_nodes is not None else replace(options, n_nodes=nodes)
     with compiling(partial(report, Event("compile"))):
@@ -77,13 +83,16 @@ def begin_run(edges: Any, settings: Settings, options: RunOptions, report: Liste
     names = options.names or _own_names(given)
     with _new_store(store) as undo, store.locked() as held:
         scheduler.check(store, given if isinstance(given, EdgeSource) else None)
-        if held:
+        if held and store.exists(NAMES):
             remove_ours(store, NAMES)  # of a run that was killed as it began
-        header = _begin_store(store, _header(given, settings, options), names, options.limits)
+        header = _header(given, settings, options)
+        if forest is not None:  # resuming must not take the new edges for all
+            header = replace(header, source=None, fingerprint="")
+        header = _begin_store(store, header, names, options.limits)
         undo.append(HEADER)
         run = StoredRun(store, header, scheduler, budget, report, options.limits, exclusive=held)
         with resumable(store):
-            run_to_end(run, _spool(given, store, scheduler, run) if _is_spooled(given) else given)
+            run_to_end(run, _spool(given, store, scheduler, run) if _is_spooled(given) else given, forest)
     report(Event("done", run.facts.nodes, run.journal.merged))
     return run.journal
 
@@ -105,7 +114,7 @@ def begin_pairs_run(given: Any, settings: Settings, options: RunOptions, report:
     name, mark = (full_name(fspath(given)), files_fingerprint(fspath(given))) if on_disk else (None, "")
     with _new_store(store) as undo, store.locked() as held:
         scheduler.check(store, None)
-        if held:
+        if held and store.exists(NAMES):
             remove_ours(store, NAMES)
         memory = given_bytes(options)
         header = Header(settings, name, mark, "float64", None, None, versions(), "matrix", memory)
@@ -118,7 +127,7 @@ def begin_pairs_run(given: Any, settings: Settings, options: RunOptions, report:
     return run.journal
 
 
-def run_to_end(run: StoredRun, given: EdgeSource | Graph | None) -> None:
+def run_to_end(run: StoredRun, given: EdgeSource | Graph | None, forest: Iterable[ForestEdges] | None = None) -> None:
     """Run to the end; an edge with two weights is an error that names its rows."""
     if isinstance(given, EdgeSource):
         if given.text and not run.chain:
@@ -126,10 +135,12 @@ def run_to_end(run: StoredRun, given: EdgeSource | Graph | None) -> None:
             return
         given = replace(given, batch_rows=run.limits.batch_rows)
     try:
-        run.go(given)
+        run.go(given if forest is None else Extension(given, forest))
     except ConflictError as error:
         assert isinstance(given, EdgeSource)
-        raise InputError(find_conflict(given, error.edge)) from error
+        record = run.header.names
+        names = None if record is None else StoredNames(run.store, record)
+        raise InputError(find_conflict(given, error.edge, names)) from error
 
 
 def _number_and_run(run: StoredRun, source: EdgeSource) -> None:
@@ -158,6 +169,13 @@ def _open_input(edges: Any, n_nodes: int | None, settings: Settings) -> Graph | 
         graph = load_graph(edges, n_nodes, settings, team, memory_limit())
     check_missing(settings.resolved(graph.largest), len(graph.rows.start), graph.least, graph.largest)
     return graph
+
+
+def check_named_nodes(source: EdgeSource, n_nodes: int) -> None:
+    """Raise if a stated number of nodes is not that of the names beside the edges."""
+    names = names_beside(Folder(source.name))
+    if names is not None and len(names) != n_nodes:
+        raise InputError(f"n_nodes={n_nodes} differs from the {len(names)} names in {source.name}: leave it out")
 
 
 def _own_names(given: Any) -> GivenNames | None:

@@ -105,7 +105,7 @@ def plan_stored(edges: Any, settings: Settings, options: PlanOptions, report: Li
             f"the ids in {source.name} are text, and how many nodes they name shows only when all are read: estimate "
             "it with n_nodes=, or convert the edges with dask_rac.ingest first"
         )
-    nodes = options.n_nodes if options.n_nodes is not None else _count_nodes(source, settings, scheduler, report)
+    nodes = options.n_nodes if options.n_nodes is not None else count_nodes(source, settings, scheduler, report)
     given = Expected(nodes, source.rows, source.weight_dtype, source.bytes, source.whole_rows)
     return plan_sizes(given, settings, options.shards, budget)
 
@@ -134,7 +134,7 @@ def plan_sizes(given: Expected, settings: Settings, shards: int | None, budget: 
     )
 
 
-def _count_nodes(source: EdgeSource, settings: Settings, scheduler: Scheduler, report: Listener) -> int:
+def count_nodes(source: EdgeSource, settings: Settings, scheduler: Scheduler, report: Listener) -> int:
     """Return the number of nodes from the metadata of the files, from their statistics, or by reading them."""
     if source.nodes is not None:
         return source.nodes

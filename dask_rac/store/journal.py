@@ -13,7 +13,7 @@ from dask_rac.base.ids import cluster_id_dtype
 from dask_rac.base.settings import MERGE_COLUMNS, Settings
 from dask_rac.files.folder import Folder
 from dask_rac.files.stored_names import StoredNames
-from dask_rac.files.tables import TableRecord, read_merges
+from dask_rac.files.tables import END_COLUMNS, TableRecord, read_ends, read_merges
 from dask_rac.kernels.arrays import Merges, empty_merges
 from dask_rac.store.header import Header
 from dask_rac.store.manifest import Facts, Manifest
@@ -75,6 +75,10 @@ class Journal:
         """The merges, file by file."""
         return (sound_merges(self.folder, table, self.facts.nodes) for table in self.tables)
 
+    def ends(self) -> Iterator[Mapping[str, NDArray[Any]] | None]:
+        """The edges that made the merges, file by file; None for a file that does not hold them."""
+        return (sound_ends(self.folder, table, self.facts.nodes) for table in self.tables)
+
     def merges(self) -> Merges:
         """All merges in memory, as narrow as possible."""
         return all_merges(self.folder, self.tables, self.facts.nodes)
@@ -83,13 +87,28 @@ class Journal:
 def sound_merges(folder: Folder, table: TableRecord, nodes: int) -> Mapping[str, NDArray[Any]]:
     """The merges of a file; raise unless they are of the nodes of the run: kernels do not look."""
     part = read_merges(folder, table)
-    for name in ("left", "right"):
+    _check_nodes(folder, table, nodes, part, ("left", "right"))
+    return part
+
+
+def sound_ends(folder: Folder, table: TableRecord, nodes: int) -> Mapping[str, NDArray[Any]] | None:
+    """The edges that made the merges of a file, if it holds them; raise unless they are of the nodes of the run."""
+    part = read_ends(folder, table)
+    if part is not None:
+        _check_nodes(folder, table, nodes, part, END_COLUMNS)
+    return part
+
+
+def _check_nodes(
+    folder: Folder, table: TableRecord, nodes: int, part: Mapping[str, NDArray[Any]], names: Sequence[str]
+) -> None:
+    """Raise unless columns of a file are nodes of the run."""
+    for name in names:
         if len(part[name]) and (part[name].min() < 0 or part[name].max() >= nodes):
             raise DamagedStoreError(
                 f"{folder.at(table.name)} has been changed: it merges nodes that the run does not have; restore a "
                 "copy, or cluster again in another folder"
             )
-    return part
 
 
 def all_merges(folder: Folder, tables: Sequence[TableRecord], nodes: int) -> Merges:

@@ -32,8 +32,8 @@ class ForestEngine:
         return project(given, settings, shards, budget, forest_graph)
 
     def begin(self, given: Any, work: Work) -> Step:
-        """Read the edges into the rows of single nodes."""
-        return begin(given, work)
+        """Read the edges into the rows of single nodes; of an extension, those that are new."""
+        return stored.extend(given, work) if isinstance(given, stored.Extension) else begin(given, work)
 
     def advance(self, state: State, work: Work) -> Step:
         """Do one round, all that are left, or the merges of the finished forest."""

@@ -11,7 +11,7 @@ from dask_rac.base.events import Event, Listener, RoundRecord
 from dask_rac.base.settings import Settings
 from dask_rac.engines.contract import MergeList
 from dask_rac.engines.forest.round import Components, boruvka_round
-from dask_rac.engines.forest.state import ForestEdges, tree_order
+from dask_rac.engines.forest.state import ForestEdges, ends_of, tree_order
 from dask_rac.engines.linkage import rule_of
 from dask_rac.engines.rows.in_memory import merge_room
 from dask_rac.engines.rows.load import Graph
@@ -33,7 +33,8 @@ def span_forest(graph: Graph, settings: Settings, team: Team, report: Listener) 
     order = tree_order(tree)
     merges = part(merge_room(n, ids)[0], None, len(when))
     unite(order, tree, (np.arange(n, dtype=ids), np.ones(n, ids)), merges)
-    return MergeList(n, merges, when[order], records, graph.loops, graph.largest, graph.first)
+    found = MergeList(n, merges, when[order], records, graph.loops, graph.largest, graph.first)
+    return replace(found, ends=ends_of(tree, order))
 
 
 def boruvka_rounds(

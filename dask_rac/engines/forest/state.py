@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dask_rac.files.folder import FileRecord
-from dask_rac.kernels.arrays import Ids, Rows
+from dask_rac.kernels.arrays import Ends, Ids, Rows
 from dask_rac.kernels.forest import champions, list_champions, tree_hashes
 from dask_rac.store.manifest import ShardRecord, State
 
@@ -59,6 +59,11 @@ def tree_order(tree: ForestEdges) -> NDArray[np.intp]:
         tree_hashes(tree.source, tree.target, hashes)
         order = np.lexsort((hashes, tree.weight))
     return order
+
+
+def ends_of(tree: ForestEdges, taken: NDArray[np.intp]) -> Ends:
+    """Return the nodes of the edges that are taken, in their order."""
+    return Ends(tree.source[taken], tree.target[taken])
 
 
 def forest_state(

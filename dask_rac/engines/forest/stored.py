@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Any
+
 import numpy as np
 
 from dask_rac.base.events import Event, RoundRecord
@@ -10,7 +14,7 @@ from dask_rac.base.spans import starts_of
 from dask_rac.engines.contract import Step, Work
 from dask_rac.engines.forest.in_memory import boruvka_rounds
 from dask_rac.engines.forest.round import Components
-from dask_rac.engines.forest.state import forest_state, tree_groups
+from dask_rac.engines.forest.state import ForestEdges, forest_state, tree_groups
 from dask_rac.engines.forest.tasks import (
     Joined,
     Lightened,
@@ -21,8 +25,8 @@ from dask_rac.engines.forest.tasks import (
     save_tree,
     unite_tree,
 )
-from dask_rac.engines.rows.receipts import Job
-from dask_rac.engines.rows.stored import facts_of, require_room, rest_is_due, step_job
+from dask_rac.engines.rows.receipts import Job, new_job
+from dask_rac.engines.rows.stored import begin, facts_of, require_room, rest_is_due, step_job
 from dask_rac.files.arrays import read_array
 from dask_rac.files.folder import FileRecord
 from dask_rac.kernels.arrays import Rows
@@ -35,6 +39,37 @@ from dask_rac.tasks.team import Team
 
 UNITE_BYTES = 80  # per node, for its edge of the forest to be sorted and united
 FOREST_BYTES = 24  # per node, whatever the number of parts
+BEFORE = 0  # in place of the round of edges that an earlier run has found
+
+
+@dataclass(frozen=True)
+class Extension:
+    """New edges, and the spanning forest of the edges before them."""
+
+    edges: Any
+    """What a run begins with."""
+    forest: Iterable[ForestEdges]
+    """In parts; smaller weights are nearer, as in the rounds."""
+
+
+def extend(given: Extension, work: Work) -> Step:
+    """Read the new edges into the rows of single nodes, and keep the forest for the end.
+
+    The spanning forest of all edges is that of the two forests together, so the rounds see the new edges only.
+    """
+    step = begin(given.edges, work)
+    assert step.state is not None
+    assert step.facts is not None
+    job = new_job(work, step.facts.nodes, step.facts.edges, 0)
+    groups, files = [], []
+    for part in given.forest:
+        ids = np.dtype(job.ids)
+        tree = ForestEdges(part.source.astype(ids), part.target.astype(ids), np.asarray(part.weight, np.float64))
+        name, written = save_tree(job, tree, len(tree.weight), BEFORE)
+        groups.append(name)
+        files += written
+    state = step.state
+    return replace(step, state=forest_state(0, state.clusters, state.shards, tuple(files), "", groups))
 
 
 def advance(state: State, work: Work) -> Step:
@@ -86,7 +121,7 @@ def _unite(state: State, work: Work) -> Step:
     """The merges that the forest makes."""
     job, budget = step_job(work), work.budget
     room = max(budget.process - FOREST_BYTES * job.nodes, budget.process // 10, 1)
-    buckets = max(1, -(-UNITE_BYTES * job.nodes // room))
+    buckets = max(1, -(-UNITE_BYTES * max(job.nodes, _tree_edges(state)) // room))
     tables = work.compute(single_task(unite_tree, job.attempt, job, state, buckets))["unite_tree"][0]
     return Step(None, tables)
 
@@ -120,6 +155,11 @@ def _whole_rows(job: Job, state: State) -> Rows:
     scratch.end_tasks()
     counts = np.empty(0, job.counts)
     return Rows(starts[:-1], starts[1:].copy(), neighbour, weight, counts, np.empty(0, np.uint16))
+
+
+def _tree_edges(state: State) -> int:
+    """The edges of the forest found so far, and of that before it, if the run extends another; at most a few more."""
+    return sum(file.bytes for file in _tree_files(state) if file.name.endswith("/weight")) // 8
 
 
 def _tree_files(state: State) -> tuple[FileRecord, ...]:

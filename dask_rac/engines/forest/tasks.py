@@ -23,6 +23,7 @@ from dask_rac.engines.forest.state import (
     Candidates,
     ForestEdges,
     component_group,
+    ends_of,
     list_candidates,
     no_edges,
     tree_groups,
@@ -134,9 +135,11 @@ def unite_tree(job: Job, state: State, buckets: int) -> tuple[TableRecord, ...]:
         tree, when = _load_tree(store, tree_groups(state), low, high)
         order = tree_order(tree)
         merges = empty_merges(len(order), ids)
-        unite(order, tree, forest, merges)
-        for first, last in batches(0, len(order), job.limits.part_merges):
-            tables.append(write_round(job, len(tables), part(merges, first, last), when[order[first:last]]))
+        count = unite(order, tree, forest, merges)
+        for first, last in batches(0, count, job.limits.part_merges):
+            taken = order[first:last]
+            ends = ends_of(tree, taken)
+            tables.append(write_round(job, len(tables), part(merges, first, last), when[taken], ends))
         del tree, when, order, merges  # before the next ones are loaded
         return_freed()
     return tuple(tables)

@@ -15,7 +15,7 @@ from dask_rac.base.settings import Settings
 from dask_rac.base.spans import Span, even_spans
 from dask_rac.base.text import size_text
 from dask_rac.engines.contract import Limits, MergeList
-from dask_rac.engines.forest.state import ForestEdges, tree_order
+from dask_rac.engines.forest.state import ForestEdges, ends_of, tree_order
 from dask_rac.engines.matrix.round import first_nearest, matrix_round
 from dask_rac.engines.matrix.state import Matrix, first_matrix
 from dask_rac.kernels.arrays import Merges, empty_merges, part
@@ -140,7 +140,9 @@ def _span(triangle: NDArray[np.float64], nodes: int, settings: Settings, team: T
     trees = team.run(span, sorted(jobs, key=lambda job: job[0] == job[2]))
     tree = ForestEdges._make(np.concatenate(columns) for columns in zip(*trees, strict=True))
     merges = empty_merges(nodes, np.dtype(np.int64))
-    count = unite_spans(tree_order(tree), tree, _ceiling(settings), merges)
+    order = tree_order(tree)
+    count = unite_spans(order, tree, _ceiling(settings), merges)
     seconds = perf_counter() - started
     record = RoundRecord(nodes, triangle_entries(nodes), count, finish_seconds=seconds, finisher=True, round=1)
-    return MergeList(nodes, part(merges, None, count), np.ones(count, np.int32), [record] if count else [])
+    ends, records = ends_of(tree, order[:count]), [record] if count else []
+    return MergeList(nodes, part(merges, None, count), np.ones(count, np.int32), records, ends=ends)

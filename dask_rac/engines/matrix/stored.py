@@ -9,13 +9,13 @@ from numpy.typing import NDArray
 
 from dask_rac.base.events import RoundRecord
 from dask_rac.base.spans import batches
-from dask_rac.engines.contract import Step, Work
+from dask_rac.engines.contract import MergeList, Step, Work
 from dask_rac.engines.matrix.given import open_pairs
 from dask_rac.engines.matrix.in_memory import merge_triangle, refuse_large
 from dask_rac.engines.rows.packing import write_round
 from dask_rac.engines.rows.receipts import Job, new_job
 from dask_rac.files.tables import TableRecord
-from dask_rac.kernels.arrays import part
+from dask_rac.kernels.arrays import Ends, part
 from dask_rac.kernels.tree.merges import raise_heights
 from dask_rac.store.manifest import Facts
 from dask_rac.store.statistics import reporting
@@ -48,10 +48,15 @@ def merge_stored(job: Job, given: Any, memory: int, threads: int) -> Merged:
     merges = found.merges
     raise_heights(merges.left, merges.right, merges.height, np.full(found.nodes, -np.inf))
     tables = tuple(
-        write_round(job, number, part(merges, first, last), found.round[first:last])
+        write_round(job, number, part(merges, first, last), found.round[first:last], _ends(found, first, last))
         for number, (first, last) in enumerate(batches(0, len(found.round), job.limits.part_merges))
     )
     return tables, tuple(found.records), facts
+
+
+def _ends(found: MergeList, first: int, last: int) -> Ends | None:
+    """Return the edges that made some merges, by single linkage."""
+    return None if found.ends is None else part(found.ends, first, last)
 
 
 def _facts(triangle: NDArray[np.float64], pairs: AllPairs, sign: float) -> Facts:

@@ -14,7 +14,7 @@ from dask_rac.engines.rows.receipts import Job
 from dask_rac.files.arrays import read_array
 from dask_rac.files.folder import Folder
 from dask_rac.files.tables import TableRecord, write_merges
-from dask_rac.kernels.arrays import Ids, Merges, Rows
+from dask_rac.kernels.arrays import Ends, Ids, Merges, Rows
 from dask_rac.kernels.rows import pack
 from dask_rac.store.manifest import ShardRecord
 from dask_rac.tasks.cache import kept
@@ -61,12 +61,14 @@ def load_column(
             pack.join_weights(high, middle, out[start - span[0] : stop - span[0]].view(np.uint64))
 
 
-def write_round(job: Job, number: int, merges: Merges, round_: int | NDArray[np.int32]) -> TableRecord:
+def write_round(
+    job: Job, number: int, merges: Merges, round_: int | NDArray[np.int32], ends: Ends | None = None
+) -> TableRecord:
     """Write merges whose heights have been raised, with the sign of the user's weights."""
     height = job.settings.sign * merges.height + 0.0  # no minus zero
     rounds = np.broadcast_to(np.int32(round_) if isinstance(round_, int) else round_, height.shape)
     name = merges_name(job.attempt, number)
-    return write_merges(job.store, name, (merges.left, merges.right, height, merges.size, rounds))
+    return write_merges(job.store, name, (merges.left, merges.right, height, merges.size, rounds), ends)
 
 
 def node_vectors(job: Job) -> tuple[Ids, Ids]:

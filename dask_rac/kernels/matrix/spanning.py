@@ -115,7 +115,10 @@ def nearer(nodes, w, slot, new, old):
 
 @kernel
 def unite_spans(order, tree, ceiling, merges):
-    """Write the merges of the tree among the given edges, taken in `order`, lightest first; return their number."""
+    """Write the merges of the tree among the given edges, taken in `order`, lightest first; return their number.
+
+    `order` ends up with the edges of the tree.
+    """
     source, target, weight = tree
     left, right, height, merged_size = merges
     parent, size = np.arange(len(left)), np.ones(len(left), np.int64)
@@ -132,5 +135,6 @@ def unite_spans(order, tree, ceiling, merges):
         parent[b] = a
         size[a] += size[b]
         left[found], right[found], height[found], merged_size[found] = a, b, weight[e], size[a]
+        order[found] = e
         found += 1
     return found

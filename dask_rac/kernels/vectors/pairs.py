@@ -66,7 +66,7 @@ def weigh_later(own: Points, others: Points, ids, begin, metric: int, weight) ->
     weights of each vector begin.
     """
     first, start, stop = ids
-    line = np.zeros(1 + max(_last_term(own), _last_term(others)), np.float64)
+    line = np.zeros(1 + max(last_term(own), last_term(others)), np.float64)
     for row in range(len(begin)):
         i = first + row
         if len(own.start) == 1:
@@ -76,7 +76,7 @@ def weigh_later(own: Points, others: Points, ids, begin, metric: int, weight) ->
         for e in range(own.start[row], own.start[row + 1]):
             line[own.term[e]] = own.value[e]
         for j in range(max(start, i + 1), stop):
-            product = _line_inner(line, others, j - start)
+            product = line_inner(line, others, j - start)
             if metric == INNER:
                 weight[begin[row] + j - i - 1] = -product
             else:
@@ -87,7 +87,7 @@ def weigh_later(own: Points, others: Points, ids, begin, metric: int, weight) ->
 
 
 @kernel
-def _last_term(points: Points):
+def last_term(points: Points):
     """Return the largest dimension of an entry, -1 if there are none."""
     last = -1
     for e in range(len(points.term)):
@@ -96,7 +96,7 @@ def _last_term(points: Points):
 
 
 @kernel
-def _line_inner(line, others: Points, j: int):
+def line_inner(line, others: Points, j: int):
     """Return the inner product of an expanded vector and a sparse one; zeros add nothing, so the bits are the same."""
     total = 0.0
     for f in range(others.start[j], others.start[j + 1]):

@@ -53,7 +53,7 @@ def weigh_dense_rows(vectors, lengths, metric: int, rows, out) -> None:
                 _widen(vectors, lengths, t, panels[panel, lane:], LANES)
             for slot in range(max(start, begin + 1), stop):
                 at = row_start(slot) - row_start(first)
-                _weigh_line(own, slot - start, panels, metric, out[at + begin : at + min(begin + width, slot)], rest)
+                weigh_line(own, slot - start, panels, metric, out[at + begin : at + min(begin + width, slot)], rest)
 
 
 @inlined
@@ -66,7 +66,7 @@ def _widen(vectors, lengths, slot, out, step):
 
 
 @kernel
-def _weigh_line(own, row: int, panels, metric: int, line, rest) -> None:
+def weigh_line(own, row: int, panels, metric: int, line, rest) -> None:
     """Write the weights of a vector with the others of some panels; `rest` is room for those of a panel cut short."""
     whole = len(line) // LANES
     for panel in range(whole):
