@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from math import isqrt
 from os import PathLike, fspath
 from typing import Any
 
@@ -30,6 +31,26 @@ def looks_like_distances(array: NDArray[Any]) -> bool:
     return not part.diagonal().any() and np.array_equal(part, part.T) and bool((part >= 0).all())
 
 
+def _looks_like_similarities(array: NDArray[Any]) -> bool:
+    """Whether an array is square and symmetric, and nothing exceeds its diagonal, which is the same all along."""
+    if array.ndim != 2 or array.shape[0] != array.shape[1] or len(array) < 3 or array.dtype.kind not in "iuf":
+        return False
+    part = array[:LOOKED_AT, :LOOKED_AT]
+    own, most = part.diagonal(), float(np.abs(part).max())
+    if not (most > 0 and np.allclose(own, most) and np.allclose(part, part.T)):
+        return False
+    others = part[~np.eye(len(part), dtype=bool)]
+    return bool(others.min() < others.max())
+
+
+def _condensed_points(given: Any) -> int:
+    """Return of how many points an array may be the condensed distances; 0 if it is not of such a length."""
+    if not isinstance(given, np.ndarray) or given.ndim != 1:
+        return 0
+    points = (1 + isqrt(1 + 8 * len(given))) // 2
+    return points if points > 2 and points * (points - 1) // 2 == len(given) else 0
+
+
 def first_points(given: Any) -> NDArray[Any] | None:
     """Return the first rows and columns of what may be a square matrix, wherever it is; None if it is not square."""
     if isinstance(given, np.ndarray | list):
@@ -46,10 +67,20 @@ def first_points(given: Any) -> NDArray[Any] | None:
 
 def refuse_dense_distances(given: Any) -> None:
     """Raise if what would be taken for vectors, as no metric was given, looks like a matrix of distances."""
+    if condensed := _condensed_points(given):
+        raise InputError(
+            f"the array has one dimension, and {len(given):,} values are the distances of all pairs of {condensed:,} "
+            "points: pass metric='precomputed' if they are"
+        )
     points = first_points(given)
+    kind = "the list" if isinstance(given, list) else "the array"
+    what = fspath(given) if isinstance(given, str | PathLike) else kind
+    if points is not None and _looks_like_similarities(points):
+        raise InputError(
+            f"{what} is square and symmetric, and largest on its diagonal, so it looks like similarities S: pass "
+            "distances, S.max() - S, with metric='precomputed' if it is, or metric='euclidean' if its rows are vectors"
+        )
     if points is not None and looks_like_distances(points):
-        kind = "the list" if isinstance(given, list) else "the array"
-        what = fspath(given) if isinstance(given, str | PathLike) else kind
         raise InputError(
             f"{what} is square and symmetric with zeros on its diagonal, so it looks like distances: pass "
             "metric='precomputed' if it is, or metric='euclidean' if its rows are vectors"
@@ -58,7 +89,7 @@ def refuse_dense_distances(given: Any) -> None:
 
 def refuse_sparse_distances(given: Any, name: str = "the sparse matrix") -> None:
     """Raise if a sparse matrix of vectors looks like distances: nearly full, symmetric, and 0 on its diagonal."""
-    if not sp.issparse(given) or not _holds_pairs(given, NEARLY):
+    if not _holds_pairs(given, NEARLY):
         return
     rows = given.tocsr()
     if rows.diagonal().any() or (rows != rows.T).nnz or rows.data.min() < 0:
@@ -75,7 +106,7 @@ def zeros_text(edges: Any, weights: str) -> str:
     Points at distance 0 from each other are equally far from all others: rows of an absent pair that differ show that
     it is absent for another reason.
     """
-    if weights != "distance" or not sp.issparse(edges) or not _holds_pairs(edges, MOST) or edges.shape[0] < FEW:
+    if weights != "distance" or not _holds_pairs(edges, MOST) or edges.shape[0] < FEW:
         return ""
     rows = sp.csr_array(edges)
     n = rows.shape[0]
@@ -90,13 +121,20 @@ def zeros_text(edges: Any, weights: str) -> str:
 
 
 def _holds_pairs(matrix: Any, share: float) -> bool:
-    """Whether a sparse matrix is square and sound, and holds a share of all pairs, both ways."""
-    if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or matrix.shape[0] < 3:
+    """Whether this is a sparse matrix, square and sound, that holds a share of all pairs, both ways."""
+    if not sp.issparse(matrix):
         return False
+    return _share_of(matrix) >= share
+
+
+def _share_of(matrix: Any) -> float:
+    """Return how much of all pairs a sparse matrix holds; 0 if it is too small, not square, or damaged."""
+    if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or matrix.shape[0] < 3:
+        return 0.0
     with suppress(InputError):
         check_sparse(matrix)
-        return bool(matrix.nnz >= share * matrix.shape[0] * (matrix.shape[0] - 1))
-    return False
+        return float(matrix.nnz / (matrix.shape[0] * (matrix.shape[0] - 1)))
+    return 0.0
 
 
 def _are_identical(rows: sp.csr_array) -> bool:

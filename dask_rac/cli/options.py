@@ -149,7 +149,7 @@ def settings(command: Command) -> Command:
     """Add the options that determine the result."""
     options: list[Callable[[Command], Command]] = [
         words("linkage", SETTINGS["linkage"], "NAME", "average (default), complete, single, ward, …"),
-        words("missing", SETTINGS["missing"], "WEIGHT", "Absent pairs: far (default), ignore, infinite, 0.5."),
+        words("missing", SETTINGS["missing"], "WEIGHT", "Absent pairs: far, ignore, infinite, 0.5."),
         weights,
         words("metric", PAIRS_METRIC, "NAME", "All pairs of vectors, by euclidean, cosine, …"),
         click.option("--n-nodes", type=Whole(), metavar="N", help="Number of nodes; default: largest id + 1."),

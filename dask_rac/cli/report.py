@@ -37,6 +37,7 @@ class Pace:
 @click.argument("run", type=options.PATH)
 @click.option("-o", "--output", required=True, type=options.Output(), metavar="FILE", help="New .html file.")
 @click.option("--height", type=float, multiple=True, metavar="H", help="A cut to show; may be repeated.")
+@click.option("--title", metavar="TEXT", help="Title of the page.")
 @click.option("--watch", is_flag=True, help="Update the page until the run ends.")
 @click.option("--interval", type=float, metavar="SECONDS", help="Between two updates, default 5.")
 @click.option("--overwrite", is_flag=True, help="Replace an existing report.")
@@ -46,15 +47,17 @@ def report(
     run: str,
     output: str,
     height: tuple[float, ...],
+    title: str | None,
     watch: bool,
     interval: float | None,
     overwrite: bool,
 ) -> None:
     """Write a report of a RUN as one HTML page that works offline.
 
-    Pictures, the largest clusters at a height chosen with a slider, warnings. The run may be unfinished.
+    Pictures, the largest clusters at a height chosen with a slider, the tree to walk and search, warnings. The run may
+    be unfinished.
     """
-    from dask_rac.show.report.page import check_report
+    from dask_rac.show.report.page import check_report, check_title
 
     if interval is not None and not watch:
         raise click.UsageError("--interval only works with --watch: pass both, or neither")
@@ -62,11 +65,12 @@ def report(
         raise click.UsageError(f"--interval {interval:g} is not a valid interval: pass a number of seconds above 0")
     if wrong := [value for value in height if not math.isfinite(value)]:
         raise click.UsageError(f"--height {wrong[0]:g} is not a height to cut at: pass a finite number")
+    check_title(title)
     check_report(output, overwrite)
     if watch:
         await_run(run, shell.notify)
     with shell.watch("making the report") as progress:
-        pages = Pages(run, output, height, progress, overwrite)
+        pages = Pages(run, output, height, progress, overwrite, title=title)
         state = pages.follow(INTERVAL if interval is None else interval) if watch else pages.write()
     _warn(shell, run, state, watch)
     click.echo(output)
@@ -110,6 +114,7 @@ class Pages:
     progress: Listener
     overwrite: bool
     pace: Pace = field(default_factory=Pace)
+    title: str | None = None
 
     def follow(self, interval: float) -> Overview:
         """Write a page at every interval until the run has finished, or no process works on it any more."""
@@ -181,14 +186,20 @@ class Pages:
         from dask_rac.show.report.early import early_page
         from dask_rac.show.report.page import write_report
 
-        write_report(self.output, replace(early_page(state), refresh=refresh), self.overwrite)
+        write_report(self.output, replace(early_page(state), refresh=refresh, title=self.title), self.overwrite)
 
     def _write_tree(self, refresh: float | None) -> None:
         """Write a page with the tree so far."""
         from dask_rac.api.cluster import open_run
 
         result = open_run(self.run, progress=self.progress)
-        result.report(self.output, height=list(self.heights) or None, overwrite=self.overwrite, refresh=refresh)
+        result.report(
+            self.output,
+            height=list(self.heights) or None,
+            overwrite=self.overwrite,
+            refresh=refresh,
+            title=self.title,
+        )
 
 
 COMMANDS = (report,)

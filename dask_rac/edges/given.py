@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from itertools import islice
+from os import PathLike
 from typing import Any
 
 import numpy as np
 import pandas as pd
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from dask_rac.base.errors import InputError, Where, plain_row, refuse_nulls
 from dask_rac.base.parameters import SETTINGS
 from dask_rac.base.settings import EDGE_COLUMNS
+from dask_rac.base.text import listed
 from dask_rac.edges.libraries import as_edges
 from dask_rac.edges.numbering import ENDS, as_text
-from dask_rac.edges.source import Columns, is_table, table_edges
+from dask_rac.edges.source import Columns, is_table, open_edges, table_edges
 
 
 def known_nodes(edges: Any, weights: str) -> int | None:
@@ -36,6 +39,18 @@ def _has_text(edges: Any) -> bool:
     """Whether the ids of a DataFrame cannot be numbers, by its types alone."""
     kind = getattr(edges, "dtypes", {}).get("source", np.dtype(np.int64))
     return isinstance(kind, pd.CategoricalDtype) or not pd.api.types.is_numeric_dtype(kind)
+
+
+def has_text_ids(edges: Any) -> bool:
+    """Whether the ids of edges in any form are text, or were before they were numbered by `ingest`."""
+    if isinstance(edges, str | PathLike):
+        source = open_edges(edges)
+        return source.text or source.named
+    if sp.issparse(edges):
+        return False
+    if is_dask_frame(edges):
+        return _has_text(edges)
+    return not isinstance(read_columns(edges)[0]["source"], np.ndarray)
 
 
 def _check_attrs(stated: Any, weights: str) -> None:
@@ -71,11 +86,6 @@ def read_columns(edges: Any) -> tuple[Columns, Where]:
 
 def _unusable(edges: Any) -> InputError:
     """Return the error for edges of another form, with the recipe for forms that people often have."""
-    if isinstance(edges, tuple) and len(edges) == 2 and not any(isinstance(c, tuple) for c in edges):
-        return InputError(
-            "two arrays are the source and the target of edges without weights: pass three, (source, target, weight), "
-            "with numpy.ones(len(source)) as the weight if all edges are alike"
-        )
     if isinstance(edges, list | tuple | set) and all(isinstance(row, list | tuple) for row in islice(edges, 3)):
         return InputError(
             f"edges cannot be a {type(edges).__name__} with one item per edge: give columns, as in "
@@ -142,5 +152,5 @@ def require_columns(names: Iterable[Any]) -> None:
         if name not in present:
             raise InputError(
                 f"the DataFrame has no column {name!r}: it needs {', '.join(EDGE_COLUMNS)} and has "
-                f"{', '.join(map(str, present))}"
+                f"{listed(map(str, present))}; if its rows are vectors, pass metric=, such as metric='euclidean'"
             )

@@ -201,7 +201,7 @@ class RAC(ClusterMixin, BaseEstimator):  # type: ignore[misc]
             count = tree.n_nodes - int(np.count_nonzero(distances < self.distance_threshold))
         else:
             count = self._checked_count(int(self.n_clusters), tree, components)
-        self.labels_, self.n_clusters_ = tree.cut(n_clusters=count), count
+        self.labels_, self.n_clusters_ = tree.cut(n_clusters=count, names=False), count
         self.clustering_, self.n_leaves_, self.n_connected_components_ = tree, tree.n_nodes, components
         self.children_, self.distances_ = children, distances
         self._fit_X = X

@@ -19,7 +19,7 @@ from dask_rac.base.settings import MERGE_COLUMNS
 from dask_rac.base.spans import batches
 from dask_rac.files.tables import MERGE_GROUP, MERGE_SCHEMA, MERGE_TYPES
 
-PLAIN = {pa.string_view(): pa.large_string(), pa.binary_view(): pa.large_binary()}
+PLAIN: dict[Any, Any] = {pa.string_view(): pa.large_string(), pa.binary_view(): pa.large_binary()}
 """Types that few functions of Arrow accept, and the same in plain."""
 
 
@@ -66,7 +66,8 @@ def _read(given: Any) -> pa.Table:
     try:
         return pa.table(given)
     except pa.ArrowInvalid:  # a column, whose stream is not of rows; a stream that failed fails again
-        return pa.table({str(getattr(given, "name", "") or ""): pa.chunked_array(given)})
+        column: Any = pa.chunked_array(given)
+        return pa.table({str(getattr(given, "name", "") or ""): column})
 
 
 def _plain(table: pa.Table) -> pa.Table:

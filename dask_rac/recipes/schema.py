@@ -121,6 +121,7 @@ STEPS: dict[str, dict[str, Key]] = {
         "columns": Key(_columns),
         "delimiter": Key(_text),
         "header": Key(_flag, True),
+        "text_ids": Key(_flag, False),
         "output": Key(_text, "edges"),
     },
     "graph": {
@@ -184,6 +185,7 @@ STEPS: dict[str, dict[str, Key]] = {
     "report": {
         "run": Key(_text),
         "height": Key(_one_or_list(_number)),
+        "title": Key(_text),
         "output": Key(_text, "report.html"),
     },
 }

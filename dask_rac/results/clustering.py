@@ -65,6 +65,8 @@ class Clustering(Assignment, Scoring, Queries):
         The names of the nodes, if they have any: `names[7]` is the name of node 7.
     """
 
+    names: NodeNames | None = None
+
     def __init__(self, found: MergeList, settings: Settings, given: Any = None, names: NodeNames | None = None) -> None:
         self._given = given  # vectors or distances, if the pairs of a graph are all pairs
         self.names = names

@@ -17,6 +17,7 @@ from dask_rac.base.errors import InputError
 from dask_rac.base.events import RoundRecord
 from dask_rac.base.settings import Settings
 from dask_rac.files.node_names import NodeNames
+from dask_rac.results.dendrogram_view import dendrogram_cut, leaf_names
 from dask_rac.tasks.machine import versions
 from dask_rac.tree.far import far_of
 from dask_rac.tree.lifetimes import Lifetimes
@@ -27,9 +28,6 @@ from dask_rac.tree.top import Branch, treetop
 if TYPE_CHECKING:
     from dask_rac.show.pictures.picture import Picture
     from dask_rac.show.report.subject import Subject
-
-TOP_MERGES = 49
-"""Merges that the tree in a report shows."""
 
 PHASES = ("nearest", "match", "fold", "finish")
 """The phases of a round in memory."""
@@ -180,14 +178,20 @@ class Views(ABC):
 
         return alpha_beta_picture(self._records)
 
-    def plot_dendrogram(self, top: int = 50) -> Picture:
+    def plot_dendrogram(self, top: int = 50, *, height: float | None = None, n_clusters: int | None = None) -> Picture:
         """Plot the top of the tree, which may have any size.
+
+        If nodes have names, these are shown; a branch that is cut off has the name of the node that merges first in it.
 
         Parameters
         ----------
         top : int
-            The number of branches to show. Branches that are cut off show how many nodes they have; if nodes have
-            names, that of the smallest node and how many others there are.
+            The number of branches to show. Branches that are cut off show how many nodes they have, and a name if nodes
+            have names.
+        height : float, optional
+            The height of a flat cut, as for `cut`, whose clusters have colours.
+        n_clusters : int, optional
+            The number of clusters of that cut, in place of its height.
 
         Returns
         -------
@@ -197,17 +201,9 @@ class Views(ABC):
         from dask_rac.show.pictures.dendrogram import dendrogram_picture  # noqa: PLC0415 - Bokeh is an extra
 
         check_whole("top", top, 2)
+        cut = dendrogram_cut(self, height, n_clusters)
         branches = self.top(top - 1)
-        return dendrogram_picture(branches, self.n_trees, self._similarity, self._tip_names(branches))
-
-    def _tip_names(self, branches: Sequence[Branch]) -> dict[int, str]:
-        """Return the names of the smallest nodes of branches without children, if nodes have names."""
-        waiting, tips = list(branches), []
-        while waiting:
-            branch = waiting.pop()
-            waiting += branch.children
-            tips += [] if branch.children else [branch.node]
-        return {} if self.names is None else dict(zip(tips, self.names.texts(np.array(tips, np.int64)), strict=True))
+        return dendrogram_picture(branches, self.n_trees, self._similarity, names=leaf_names(self, branches), cut=cut)
 
     def plot_heights(self, height: ArrayLike | None = None) -> Picture:
         """Plot the number of clusters against height, with cuts marked, as a help to choose one.
@@ -253,11 +249,14 @@ class Views(ABC):
         height: ArrayLike | None = None,
         overwrite: bool = False,
         refresh: float | None = None,
+        title: str | None = None,
     ) -> str:
         """Write a report as one self-contained HTML page that needs no network.
 
-        It shows the parameters, facts about the input, plots, the largest clusters at a height chosen with a slider,
-        remarks on what to be aware of, timings and versions.
+        It shows the parameters, facts about the input, plots, the largest clusters at a height chosen with a slider
+        with their most central members, the tree to walk through and to search, remarks on what to be aware of,
+        timings and versions. Nodes have their names, if they have any. The most central members of a cluster are
+        those that merge first in it.
 
         Parameters
         ----------
@@ -270,19 +269,22 @@ class Views(ABC):
         refresh : float, optional
             The seconds after which a browser reloads the page, for the report of an unfinished run that is written
             repeatedly.
+        title : str, optional
+            The title of the page. By default the path of the store.
 
         Returns
         -------
         str
             `path`.
         """
-        from dask_rac.show.report.page import check_report, write_report  # noqa: PLC0415 - Bokeh is an extra
+        from dask_rac.show.report.page import check_report, check_title, write_report  # noqa: PLC0415 - Bokeh is an extra
 
         check_report(path, overwrite)
         if refresh is not None and not 0 < checked_number("refresh", refresh) < np.inf:
             raise InputError(f"refresh={refresh!r} is not a valid interval: give seconds, more than 0")
+        check_title(title)
         heights = np.empty(0) if height is None else _heights(height)
-        return write_report(path, self._subject().facts(heights, refresh), overwrite=overwrite)
+        return write_report(path, self._subject().facts(heights, refresh, title), overwrite=overwrite)
 
     def _subject(self) -> Subject:
         """Return the content of a report."""
@@ -295,13 +297,13 @@ class Views(ABC):
             self._settings,
             self._records,
             self._lives,
-            self.top(TOP_MERGES),
             self.suggest_cuts(),
             self._phase_seconds(),
             {"nodes": f"{self.n_nodes:,}"} | ({things: f"{self._records[0].edges:,}"} if self._records else {}),
             self.facts(),
             versions(),
             known={"loops": self._loops},
+            names=self.names,
         )
 
     def _phase_seconds(self) -> pd.DataFrame:

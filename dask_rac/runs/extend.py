@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from dask_rac.base.errors import InputError
 from dask_rac.base.events import Listener
 from dask_rac.base.ids import cluster_id_dtype
 from dask_rac.base.settings import EDGE_COLUMNS, Settings
 from dask_rac.edges.checks import checked_ids
-from dask_rac.edges.given import is_dask_frame, known_nodes, read_columns, require_columns
+from dask_rac.edges.given import has_text_ids, is_dask_frame, known_nodes, read_columns, require_columns
 from dask_rac.edges.source import open_edges
 from dask_rac.engines.contract import MergeList
 from dask_rac.engines.forest.state import ForestEdges, ends_of, tree_order
@@ -29,6 +30,11 @@ from dask_rac.tasks.client import choose_scheduler
 
 def total_nodes(nodes: int, edges: Any, settings: Settings, options: PlanOptions, report: Listener) -> int:
     """Return the number of nodes of a clustering after some edges are added: at least as many as before."""
+    if has_text_ids(edges):
+        raise InputError(
+            "the new edges have names for their nodes, and extending a clustering takes the numbers of its nodes: find "
+            "them with clustering.names.find(...), or cluster all edges at once"
+        )
     if options.n_nodes is not None:
         return options.n_nodes
     known = known_nodes(edges, settings.weights)

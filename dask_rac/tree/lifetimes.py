@@ -18,9 +18,7 @@ from numpy.typing import NDArray
 
 from dask_rac.base.ids import cluster_id_dtype
 from dask_rac.kernels.tree.lifetimes import find_largest, follow
-from dask_rac.tree.order import merge_order
-
-COLUMNS = ("left", "right", "height", "size")
+from dask_rac.tree.order import gathered, merge_order
 
 
 @dataclass(frozen=True)
@@ -42,23 +40,19 @@ class Lifetimes:
     """The number of nodes of the smaller of its two parts."""
     large: NDArray[np.signedinteger]
     """The number of nodes of the larger one."""
+    other: NDArray[np.signedinteger]
+    """The smallest node of that of its two parts that does not contain `node`."""
 
     @classmethod
     def of(cls, n_nodes: int, parts: Iterable[Mapping[str, NDArray[Any]]], sign: float) -> Lifetimes:
         """Compute the lifetimes from the merges, given in parts."""
-        ids = cluster_id_dtype(n_nodes)
-        columns: dict[str, list[NDArray[Any]]] = {name: [np.empty(0, ids)] for name in COLUMNS}
-        columns["height"] = [np.empty(0)]
-        for part in parts:
-            for name in COLUMNS:
-                columns[name].append(part[name].astype(np.float64 if name == "height" else ids, copy=False))
-        left, right, height, size = (np.concatenate(columns[name]) for name in COLUMNS)
-        del columns
+        left, right, height, size = gathered(n_nodes, parts).values()
         order = merge_order(left, size, sign * height)
         places = cluster_id_dtype(2 * n_nodes)
         lives = tuple(np.empty(len(order), places) for _ in range(3))
         follow(order, left, right, size, np.full(n_nodes, -1, places), lives)
-        return cls(n_nodes, sign, left[order], size[order], sign * height[order], *lives)
+        end, small, large = lives
+        return cls(n_nodes, sign, left[order], size[order], sign * height[order], end, small, large, right[order])
 
     def __len__(self) -> int:
         return len(self.distance)
@@ -68,6 +62,24 @@ class Lifetimes:
         """The number of nodes that are no longer alone after each merge."""
         alone = (self.small == 1).astype(np.int8) + (self.large == 1)
         return np.cumsum(alone, dtype=np.int64)
+
+    @cached_property
+    def first(self) -> NDArray[np.signedinteger]:
+        """The index of the smallest cluster around each node; the number of clusters for a node that has not merged."""
+        kind = self.end.dtype
+        first, places = np.full(self.n_nodes, len(self), kind), np.arange(len(self), dtype=kind)
+        first[self.other] = places
+        first[self.node[::-1]] = places[
+            ::-1
+        ]  # where a node is listed again, the last value counts, hence the first merge
+        return first
+
+    def find(self, node: NDArray[np.int64], size: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the index of each of some clusters, given by smallest node and size: no two have both in common."""
+        likely = np.flatnonzero(np.isin(self.node, node))
+        key = self.node[likely] + self.n_nodes * self.size[likely].astype(np.int64)
+        order = np.argsort(key)
+        return likely[order[np.searchsorted(key, node + self.n_nodes * size, sorter=order)]]
 
     def done(self, distances: NDArray[np.float64]) -> NDArray[np.int64]:
         """Return the number of merges up to each distance."""

@@ -51,6 +51,8 @@ class LargeCluster:
     """The height at which it was created."""
     end: float | None
     """The height at which it merges with another cluster; None if it never does."""
+    index: int = -1
+    """Its index in `Lifetimes`."""
 
 
 @dataclass(frozen=True)
@@ -119,4 +121,5 @@ def _cluster(lives: Lifetimes, ends: NDArray[np.float64], index: int) -> LargeCl
         int(lives.size[index]),
         float(lives.sign * lives.distance[index] + 0.0),
         float(lives.sign * end + 0.0) if np.isfinite(end) else None,
+        index,
     )

@@ -7,19 +7,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dask_rac.tree.order import before, last_in_order
+from dask_rac.tree.order import COLUMNS, before, last_in_order
 
 Parts = Callable[[], Iterable[Mapping[str, NDArray[Any]]]]
 """Returns the merges in parts, each time from the start."""
-
-COLUMNS = ("left", "right", "height", "size")
 
 
 @dataclass(frozen=True)
@@ -34,6 +32,15 @@ class Branch:
     """The height of the merge that created it; NaN for a single node."""
     children: tuple[Branch, ...] = ()
     """The two branches that merged into it; none if the tree is cut off here, or for a single node."""
+
+    def leaves(self) -> Iterator[Branch]:
+        """Yield the branches inside it that have no children."""
+        waiting = [self]
+        while waiting:
+            branch = waiting.pop()
+            waiting += branch.children
+            if not branch.children:
+                yield branch
 
 
 def treetop(parts: Parts, count: int, sign: float) -> list[Branch]:

@@ -61,12 +61,12 @@ def test_a_square_data_frame_is_not_taken_for_edges() -> None:
     pd.testing.assert_frame_equal(dask_rac.cluster(frame, metric="precomputed").merges, expected)
 
 
-@pytest.mark.parametrize("form", ["csr", "csc", "coo", "lil"])
+@pytest.mark.parametrize("form", [sp.csr_matrix, sp.csc_matrix, sp.coo_matrix, sp.lil_matrix])
 @pytest.mark.parametrize("stored", [False, True])
-def test_zeros_that_a_sparse_matrix_drops(form: str, stored: bool, tmp_path: Path) -> None:
-    matrix = sp.csr_matrix(DISTANCES).asformat(form)
+def test_zeros_that_a_sparse_matrix_drops(form: Any, stored: bool, tmp_path: Path) -> None:
+    matrix = form(DISTANCES)
     with pytest.warns(UserWarning, match=r"all but 3 of the 435 pairs.*metric='precomputed'"):
-        dask_rac.cluster(matrix, store=tmp_path / "run" if stored else None)  # type: ignore[call-overload]
+        dask_rac.cluster(matrix, store=tmp_path / "run" if stored else None)
 
 
 @pytest.mark.parametrize(
@@ -124,3 +124,18 @@ def test_the_estimator_warns() -> None:
         estimator.fit(sp.csr_matrix(DISTANCES))
     with pytest.warns(UserWarning, match="all but 3 of the 435 pairs"):
         dask_rac.RAC(linkage="average", metric="precomputed").fit(sp.csr_matrix(DISTANCES))
+
+
+def test_similarities_and_condensed_distances_are_not_taken_for_vectors() -> None:
+    points = np.random.default_rng(0).normal(size=(12, 4))
+    for alike in (np.asarray(np.corrcoef(points)), 1 - squareform(pdist(points)) / 9):
+        with pytest.raises(dask_rac.InputError, match=r"looks like similarities S: pass distances, S.max\(\) - S"):
+            dask_rac.cluster(alike)
+        assert dask_rac.cluster(alike, metric="euclidean").n_nodes == 12
+    with pytest.raises(dask_rac.InputError, match="66 values are the distances of all pairs of 12 points"):
+        dask_rac.cluster(pdist(points))
+    assert dask_rac.cluster(np.eye(12)).n_nodes == 12
+    with pytest.raises(dask_rac.InputError, match="does not go with metric='precomputed'"):
+        dask_rac.cluster(alike, metric="precomputed", weights="similarity")
+    with pytest.raises(dask_rac.InputError, match=r"use D \+ D.T if one triangle is empty"):
+        dask_rac.cluster(np.tril(squareform(pdist(points))), metric="precomputed")

@@ -113,8 +113,11 @@ class TestOnce:
         failed = refused("report", run, "-o", "report.html", cwd=tmp_path)
         assert (failed.returncode, "report.html exists" in failed.stderr) == (2, True)
         assert (tmp_path / "report.html").read_text() == text
-        assert done("report", run, "-o", "report.html", "--overwrite", "--watch", cwd=tmp_path) == "report.html\n"
-        assert (tmp_path / "report.html").read_text() != text
+        again = ("--overwrite", "--watch", "--title", "All <b> nodes")
+        assert done("report", run, "-o", "report.html", *again, cwd=tmp_path) == "report.html\n"
+        titled = (tmp_path / "report.html").read_text()
+        assert re.findall("<h1>(.*?)</h1>", text) == [str(run)]
+        assert re.findall("<h1>(.*?)</h1>", titled) == ["All &lt;b&gt; nodes"]
 
     @pytest.mark.parametrize(
         ("words", "message"),
@@ -125,6 +128,7 @@ class TestOnce:
             (["RUN", "-o", "x.html", "--watch", "--interval", "0"], "--interval 0 is not a valid interval"),
             (["RUN", "-o", "x.html", "--height", "1", "--height", "nan"], "--height nan is not a height to cut at"),
             (["RUN", "-o", "x.html", "--height", "-inf"], "--height -inf is not a height to cut at"),
+            (["RUN", "-o", "x.html", "--title", " "], "is not a title: give some text, or leave it out"),
         ],
     )
     def test_refuses(self, words: list[str], message: str, run: Path, tmp_path: Path) -> None:
@@ -292,7 +296,7 @@ class TestPace:
 RECIPE = {
     "generate": {"nodes": 400, "degree": 6, "weights": "similarity"},
     "cluster": {"weights": "similarity", "shards": 2},
-    "report": {"height": [0.2, 0.4]},
+    "report": {"height": [0.2, 0.4], "title": "A lattice"},
 }
 
 
@@ -305,7 +309,7 @@ class TestStep:
 
     def test_is_done_once_and_refused_when_changed(self, recipe: Path, tmp_path: Path) -> None:
         planned = runner(recipe).plan()
-        assert planned[-1].forecast.text == "a page, 5 MB at most"
+        assert planned[-1].forecast.text == "a page, 10 MB at most"
         assert run_recipe(recipe) == dict.fromkeys(RECIPE, "do")
         made = tmp_path / "made/report.html"
         before = made.read_bytes()
@@ -316,6 +320,7 @@ class TestStep:
         assert actions(runner(recipe, "report.height=0.3").plan("report"))["report"] == "again"
         assert run_recipe(recipe, "report.height=0.3", start="report")["cluster"] == "skip"
         assert b">0.3</button>" in made.read_bytes()
+        assert b"<h1>A lattice</h1>" in made.read_bytes()
         assert sorted(path.name for path in made.parent.iterdir()) == ["edges", "lock", "report.html", "run", "steps"]
         record = json.loads((tmp_path / "made/steps/report.json").read_text())
         assert (record["given"]["height"], record["facts"]) == (0.3, {"merges": 399})
@@ -327,6 +332,8 @@ class TestStep:
             ("report.height=.inf", "step 'report': height: inf is not possible"),
             ("report.height=high", "height of step 'report' must be a number, or a list of these"),
             ("report.heights=1", "has no key 'heights': did you mean 'height'"),
+            ("report.title=''", "title of step 'report' must be text"),
+            ("report.title='  '", "step 'report': title.* is not a title: give some text"),
         ],
     )
     def test_is_checked_before_anything_starts(self, recipe: Path, change: str, message: str) -> None:

@@ -19,7 +19,7 @@ from dask_rac.cli.stopping import Interrupts
 from tests.support.command import environment
 from tests.support.terminal import Terminal
 
-SOON = 2.0  # seconds, on a machine that is busy with other tests; 0.1 on an idle one
+SOON = 20.0  # seconds, on a machine that is busy with other tests; 0.2 on an idle one, and the step takes 120
 SLOW = """
 import hashlib, signal, sys, time
 from dask_rac.cli.entry import main
@@ -41,7 +41,7 @@ def slow(run, state):
 StoredRun._advance = slow
 main(sys.argv[2:], prog_name="dask-rac")
 """
-LONG, SHORT = 120.0, 1.5  # seconds
+LONG, SHORT = 120.0, 3.0  # seconds
 
 
 class Slow:

@@ -222,8 +222,25 @@ def changed(column: str, row: int, value: Any) -> pd.DataFrame:
         (([0, 1], [1, 2], [np.nan, 1.0]), "column 'weight' is NaN in row 0"),
         (([0], [1], [1.0 + 1j]), "column 'weight' is complex128, not a number"),
         ([1, 2], "edges cannot be a list: give a scipy sparse matrix"),
-        ([(0, 1, 1.0), (1, 2, 1.0), (2, 3, 1.0)], r"it may hold edges or vectors: pass three columns \(source"),
-        (((0, 1, 1.0), (1, 2, 1.0), (2, 3, 1.0)), "edges cannot be a tuple"),
+        (
+            [(0, 1, 1.0), (1, 2, 1.0), (2, 3, 1.0)],
+            r"it may hold edges or vectors: pass pandas.DataFrame\(edges, columns=",
+        ),
+        ([(0, 1), (1, 2)], r"columns=\['source', 'target'\]\).assign\(weight=1\) if these are edges"),
+        (
+            ((0, 1, 1.0), (1, 2, 1.0), (2, 3, 1.0)),
+            r"edges cannot be a tuple .*: give columns, as in pandas.DataFrame\(",
+        ),
+        (
+            [("a", "b", 1.0), ("b", "c", 1.0)],
+            r"edges cannot be a list .* pandas.DataFrame\(edges, columns=\['source', ",
+        ),
+        ({("a", "b", 1.0)}, r"edges cannot be a set .* pandas.DataFrame\(list\(edges\), columns="),
+        (
+            (np.arange(3), np.arange(3)),
+            r"weights are missing: give \(source, target, weight\); where all .* numpy.ones\(len\(source\)\)",
+        ),
+        (([0, 1], [1, 2]), "two columns, and their weights are missing"),
         (([0, [1]], [1, 2], [1.0, 2.0]), "column 'source' is not one array"),
         (([0, 1], [1, 2], np.ma.array([1.0, 99.0], mask=[False, True])), "column 'weight' is null in row 1: drop"),
         (([0], [1], np.array([2**53 + 1])), "column 'weight' is too large for a float in row 0"),
@@ -238,7 +255,10 @@ def changed(column: str, row: int, value: Any) -> pd.DataFrame:
             "the table has 2 columns named 'weight': keep one",
         ),
         (dd.from_pandas(frame().drop(columns="target"), npartitions=2), "no column 'target': it needs"),
-        (sp.csr_array((2, 3)), r"shape \(2, 3\) is not a graph: it must be square"),
+        (
+            sp.csr_array((2, 3)),
+            r"shape \(2, 3\) is not a graph, which is square: if its rows are vectors, pass metric=",
+        ),
         (
             sp.csr_array([[0.0, 1.0, 2.0], [1.0, 0.0, 3.0], [2.0, 4.0, 0.0]]),
             r"not symmetric: 2 entries .* row 1, column 2 \(3.0 against 4.0\); use M.maximum",
@@ -358,7 +378,7 @@ def test_weights_differing_in_the_sign_of_zero_are_one(given_twice: bool) -> Non
         ({"linkage": "median"}, "median linkage is not reducible"),
         (
             {"linkage": "ward"},
-            r"ward linkage along the edges of a graph is not reducible: .* cluster\(vectors, 'ward'\)",
+            r"ward linkage along the edges of a graph is not reducible: .* pass metric='euclidean' and no graph",
         ),
         (
             {"linkage": "weighted", "missing": "ignore"},

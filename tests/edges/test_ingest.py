@@ -132,6 +132,7 @@ VALUES = (
 )
 
 
+@pytest.mark.filterwarnings("ignore:ids begin at")
 @examples(100)
 @given(st.lists(st.tuples(st.integers(0, 2**31 - 1), st.integers(0, 2**31 - 1), VALUES), min_size=1), st.booleans())
 def test_numbers_are_read_as_pandas_reads_them(rows: list[tuple[int, int, str]], quoted: bool) -> None:
@@ -160,6 +161,7 @@ def test_runs_of_blanks_divide_as_one(folder: Path) -> None:
     check(folder / "other", expected)
 
 
+@pytest.mark.filterwarnings("ignore:ids begin at")
 def test_a_mark_of_utf8_and_other_columns_do_no_harm(folder: Path) -> None:
     text = b'\xef\xbb\xbf"source","who, \xe9","weight","target"\n1,"a, b",0.5,2\n3,\xe9\xff,0.25,4'
     ingest(lines(folder, text), folder / "store")
@@ -172,6 +174,7 @@ def test_joined_compressed_files_are_read_to_the_end(folder: Path) -> None:
     check(folder / "store", pd.DataFrame({"source": [0, 3], "target": [1, 4], "weight": [2.0, 5.0]}))
 
 
+@pytest.mark.filterwarnings("ignore:ids begin at")
 def test_ids_may_be_written_as_floats(folder: Path) -> None:
     ingest(lines(folder, "source,target,weight\n1.0,2e3,3\n4,5.,6\n"), folder / "store")
     check(folder / "store", pd.DataFrame({"source": [1, 4], "target": [2000, 5], "weight": [3.0, 6.0]}))

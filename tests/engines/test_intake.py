@@ -361,7 +361,7 @@ def test_two_weights_for_an_edge_name_both_rows(on_disk: bool, folder: Path) -> 
         (lambda folder: folder, "holds no Parquet files and is not a Zarr group"),
         (lambda _: dd.from_pandas(frame().drop(columns="target"), npartitions=2), "no column 'target': it needs"),
         (lambda _: frame().drop(columns="weight"), "no column 'weight': it needs"),
-        (lambda _: [(0, 1, 2.0), (1, 2, 3.0)], "it may hold edges or vectors: pass three columns"),
+        (lambda _: [(0, 1, 2.0), (1, 2, 3.0)], "it may hold edges or vectors: pass pandas.DataFrame"),
         (lambda _: "", "edges='' is not a path"),
     ],
 )

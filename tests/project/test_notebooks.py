@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from base64 import b64decode
 from pathlib import Path
 from typing import Any
 
@@ -11,56 +12,63 @@ import nbformat
 import numpy as np
 import pandas as pd
 import pytest
-from nbclient import NotebookClient
 from numpy.typing import NDArray
 
 import dask_rac
-from tests.support.command import environment
+from tests.support.notebooks import FOLDER, KINDS, METADATA, PATHS, QUIET, STRICT, digest, execute, read
 from tests.support.root import ROOT
 
-FOLDER = ROOT / "notebooks"
-PATHS = sorted(FOLDER.glob("*.ipynb"))
 each_notebook = pytest.mark.parametrize("path", PATHS, ids=lambda path: path.stem)
 
-METADATA = {
-    "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
-    "language_info": {"name": "python"},
-}
-PLACES = ("IPYTHONDIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR", "TMPDIR")
-
-# On a busy machine, distributed warns about workers that are slow to stop, and gilknocker about waiting.
-SETTINGS = """
-logging: {distributed: error}
-distributed: {admin: {system-monitor: {gil: {enabled: false}}}}
-"""
-
-STRICT = r"""
-import warnings
-warnings.simplefilter("error")
-warnings.filterwarnings("ignore", category=DeprecationWarning, module=r"dask(\..*)?$")
-"""
+LARGEST = 500_000  # bytes of a notebook
+PICTURE = re.compile(r"\.plot_\w+\([^()]*\)$|^show\(plot\)$", re.MULTILINE)
+"""Code that shows a picture."""
+PLACE = re.compile(
+    r"(?<![\w.`<])/(?:home|root|tmp|Users|var|work|mnt|dev|usr|opt)/|[A-Z]:\\|file://|https?://(?!127\.0\.0\.1)"
+)
 
 TOLD = """
-warnings.simplefilter("ignore")  # the kernel itself has some when it ends
 import json
 print(json.dumps([{}], default=lambda value: value.tolist()))
 """
 
 
-def read(path: Path) -> Any:
-    return nbformat.read(path, as_version=4)  # type: ignore[no-untyped-call]
+@each_notebook
+def test_outputs_are_those_of_the_code(path: Path) -> None:
+    notebook = read(path)
+    assert notebook.metadata.get("executed") == digest(notebook), f"{path.name} has changed: run make notebooks"
 
 
 @each_notebook
-def test_nothing_of_a_run_is_stored(path: Path) -> None:
+def test_nothing_else_of_a_run_is_stored(path: Path) -> None:
     notebook = read(path)
     nbformat.validate(notebook)
     assert (notebook.nbformat, notebook.nbformat_minor) == (4, 5)
-    assert notebook.metadata == METADATA
-    for cell in notebook.cells:
-        assert cell.metadata == {}
-        assert cell.cell_type == "markdown" or (cell.outputs == [] and cell.execution_count is None)
+    assert notebook.metadata == METADATA | {"executed": notebook.metadata["executed"]}
+    assert all(cell.metadata == {} for cell in notebook.cells)
+    code = [cell for cell in notebook.cells if cell.cell_type == "code"]
+    assert [cell.execution_count for cell in code] == list(range(1, len(code) + 1))
     assert nbformat.writes(notebook) + "\n" == path.read_text()  # type: ignore[no-untyped-call]
+    assert path.stat().st_size < LARGEST
+
+
+@each_notebook
+def test_outputs_can_be_looked_at_anywhere(path: Path) -> None:
+    cells = [cell for cell in read(path).cells if cell.cell_type == "code"]
+    assert sum(bool(cell.outputs) for cell in cells) > 0.8 * len(cells)
+    for cell in cells:
+        shown: dict[str, str] = {}
+        for output in cell.outputs:
+            assert output.output_type in ("stream", "display_data", "execute_result")
+            assert output.get("name") != "stderr"
+            shown |= output.get("data", {}) | ({"text/plain": output.text} if "text" in output else {})
+            assert output.get("metadata", {}) == {}
+        assert set(shown) <= set(KINDS)
+        assert not [
+            text for kind, text in shown.items() if kind != "image/png" and (PLACE.search(text) or "<script" in text)
+        ]
+        if PICTURE.search(cell.source):
+            assert b64decode(shown["image/png"]).startswith(b"\x89PNG")
 
 
 @each_notebook
@@ -84,17 +92,9 @@ def test_what_prose_and_code_name_is_there(path: Path) -> None:
 def run(name: str, folder: Path, *wanted: str) -> list[Any]:
     """Execute a notebook in a clean kernel, and return the values of the given expressions at the end."""
     notebook, before = read(FOLDER / f"{name}.ipynb"), sorted(FOLDER.iterdir())
-    cells, sources = notebook.cells, (STRICT, TOLD.format(", ".join(wanted)))
-    first, last = (nbformat.v4.new_code_cell(source) for source in sources)  # type: ignore[no-untyped-call]
-    notebook.cells = [first, *cells, last]
-    places = {place: str(folder / place) for place in PLACES}
-    Path(places["TMPDIR"]).mkdir()
-    settings = folder / "dask.yaml"
-    settings.write_text(SETTINGS)
-    env = environment(PYTHONPATH=str(ROOT), DASK_CONFIG=str(settings), **places)
-    NotebookClient(notebook, timeout=120, kernel_name="python3").execute(cwd=str(FOLDER), env=env)
+    last = execute(notebook, folder, STRICT, QUIET + TOLD.format(", ".join(wanted)))
     assert sorted(FOLDER.iterdir()) == before
-    for cell in cells:
+    for cell in notebook.cells:
         check_outputs(cell)
     values: list[Any] = json.loads(last.outputs[0].text)
     return values
@@ -104,7 +104,7 @@ def check_outputs(cell: Any) -> None:
     """Raise if a cell reported an error, or did not show an expected picture."""
     outputs = cell.get("outputs", [])
     assert [output.text for output in outputs if output.get("name") == "stderr"] == []
-    if cell.cell_type == "code" and re.search(r"\.plot_\w+\([^()]*\)$|^show\(plot\)$", cell.source, re.MULTILINE):
+    if cell.cell_type == "code" and PICTURE.search(cell.source):
         shown = [data for output in outputs for data in output.get("data", {}).items()]
         assert any(kind == "text/html" and "<script" in text for kind, text in shown) or (
             "application/vnd.bokehjs_exec.v0+json" in dict(shown)

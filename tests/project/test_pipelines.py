@@ -58,7 +58,8 @@ def test_data_sets_of_the_paper(name: str, nodes: int, graph: str, tmp_path: Pat
     words = "run", PIPELINES / f"{name}.yaml", "--set", f"generate.nodes={nodes}", "--set", "cluster.memory=1GB"
     lines = rac(*words, cwd=tmp_path).stdout.splitlines()
     assert [line.partition(":")[0] for line in lines] == ["generate", "graph", "cluster", "verify", "cut"]
-    assert "largest relative error 0.0e+00" in lines[3]
+    error = float(lines[3].partition("largest relative error ")[2])
+    assert error < 1e-12 if name == "sift1m" else error == 0  # averages are rounded, the largest weight is not
     (vectors,) = (tmp_path / name).glob("*.bvecs") if name.startswith("sift") else (tmp_path / name).glob("*.zarr")
     facts = json.loads((tmp_path / name / "edges/_graph.json").read_text())
     assert (facts["kind"], facts["nodes"]) == (graph, nodes)
@@ -96,7 +97,6 @@ def test_bench_graph() -> None:
         assert line in printed
 
 
-@pytest.mark.soak
 def test_bench_missing() -> None:
     printed = benchmark("bench_missing.py", "--data", "iris", "--neighbours", "10", "--subsamples", "2").splitlines()
     rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in printed if line.startswith("| iris")]
@@ -109,6 +109,7 @@ def test_bench_missing() -> None:
     assert ignored < far
 
 
+@pytest.mark.soak
 def test_bench_memory() -> None:
     printed = benchmark("bench_memory.py", "--nodes", "2000", "--repeats", "1", "--quick")
     for line in ("scipy connected_components", "dask_rac similarity average", "dask_rac single"):

@@ -44,7 +44,7 @@ def test_in_a_store(linkage: str, weights: str, tmp_path: Path) -> None:
     source, target = rng.integers(300, size=(2, 900))
     kept = source != target
     edges = source[kept], target[kept], rng.random(kept.sum())
-    options = {"weights": weights, "n_nodes": 300, "duplicates": "min"}
+    options: dict[str, Any] = {"weights": weights, "n_nodes": 300, "duplicates": "min"}
     found = dask_rac.cluster(edges, linkage, **options, store=tmp_path / "run", shards=3)
     check_order(found, weights)
     assert not found.merges.compute()["height"].is_monotonic_increasing or linkage == "single"

@@ -23,8 +23,9 @@ def stopped() -> Iterator[Path]:
     """A run that was stopped after two rounds, with all folders that a store can have."""
     with quick_folder() as made, no_fsync():
         path_edges().to_parquet(made / "edges.parquet")
+        names = [f"n{number}" for number in range(100)]
         with pytest.raises(PlugPulledError):
-            begin(made / "edges.parquet", made / "run", progress=stop_after(2))
+            begin(made / "edges.parquet", made / "run", progress=stop_after(2), names=names)
         for name in ("tree", "input"):
             (made / "run" / name).mkdir(exist_ok=True)
         yield made
@@ -126,7 +127,7 @@ def test_files_of_others_in_a_store_are_left_alone(run: Path, stopped: Path) -> 
 
 
 def test_leftovers_of_ours_are_deleted(run: Path) -> None:
-    left = ["rounds/00009-01234567", "rounds/verify-00000-01234567", "tree/00009-01234567"]
+    left = ["rounds/00009-01234567", "rounds/verify-00000-01234567", "tree/00009-01234567", "names/00000-01234567"]
     files = [
         "merges/00009-01234567-00001-89abcdef.parquet",
         "manifests/00009.json.01234567.new",

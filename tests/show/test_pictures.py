@@ -23,7 +23,9 @@ from numpy.typing import NDArray
 from scipy.cluster.hierarchy import dendrogram
 
 import dask_rac
+from dask_rac import InputError
 from dask_rac.base.events import RoundRecord
+from dask_rac.files.node_names import NamesInMemory
 from dask_rac.show.pictures import (
     CutMark,
     Picture,
@@ -39,6 +41,7 @@ from dask_rac.show.pictures import (
 from dask_rac.show.pictures.axes import Scale, height_format, height_scale
 from dask_rac.show.pictures.labels import percent, plain, plural, seconds_text
 from dask_rac.show.pictures.standalone import resources
+from dask_rac.show.pictures.theme import BLUE, GREY, ORANGE
 from dask_rac.tree.lifetimes import Lifetimes
 from dask_rac.tree.summary import HeightCurve, height_curve, size_histogram
 from dask_rac.tree.top import Branch
@@ -68,12 +71,12 @@ def clusterings() -> Iterator[tuple[str, dask_rac.Clustering]]:
     similar = edges["source"].to_numpy(), edges["target"].to_numpy(), np.exp(-30 * edges["weight"].to_numpy())
     chain = np.arange(599), np.arange(1, 600), 1.03 ** np.arange(599)
     wide = random.integers(0, 500, 1_500), random.integers(500, 1_000, 1_500), 10.0 ** random.uniform(-9, 9, 1_500)
-    yield "distances", dask_rac.cluster(edges)
+    yield "distances", dask_rac.cluster(edges, missing="ignore")  # the finisher has a share in it
     yield "forest", dask_rac.cluster(forest)
     yield "similarities", dask_rac.cluster(similar, weights="similarity")
-    yield "many rounds", dask_rac.cluster(chain, finisher=False)
+    yield "many rounds", dask_rac.cluster(chain, missing="ignore", finisher=False)
     yield "far apart", dask_rac.cluster(wide, linkage="single", duplicates="min", n_nodes=1_005)
-    yield "zero heights", dask_rac.cluster((np.arange(9), np.arange(1, 10), np.zeros(9)))
+    yield "zero heights", dask_rac.cluster((np.arange(9), np.arange(1, 10), np.zeros(9)), missing="ignore")
     yield "three merges", dask_rac.cluster(([0, 1, 2], [1, 2, 3], [1.0, 2.0, 4.0]))
     yield "one round", dask_rac.cluster(([0], [1], [0.5]))
     yield "no merges", dask_rac.cluster(([], [], []), n_nodes=1)
@@ -711,3 +714,87 @@ def test_images_may_be_as_low_as_their_texts_allow(
     page.size(400).open(save_together(pictures, tmp_path / "low.html"))
     assert page.overlaps(slack=4.0) == []  # lines of text are higher than their letters
     assert page.sticking_out() == []
+
+
+def leaf_data(picture: Picture) -> dict[int, tuple[str, str, str]]:
+    """Return colour, label and name of each leaf, by its smallest node."""
+    found: dict[int, tuple[str, str, str]] = {}
+    for source in ("cut", "single"):
+        data = data_of(picture, source)
+        rows = zip(data["node"], data["colour"], data["label"], data["name"], strict=True)
+        found |= {node: (colour, label, name) for node, colour, label, name in rows}
+    return found
+
+
+@pytest.mark.filterwarnings("ignore:one cluster holds")
+@pytest.mark.parametrize("name", ["distances", "forest", "similarities", "three merges"])
+@pytest.mark.parametrize("extra", [0, 3, 12, 200])
+def test_a_dendrogram_has_the_colours_of_a_cut(made: dict[str, dask_rac.Clustering], name: str, extra: int) -> None:
+    clustering = made[name]
+    count = min(clustering.n_trees + extra, clustering.n_nodes)
+    labels = clustering.cut(n_clusters=count)
+    picture = clustering.plot_dendrogram(20, n_clusters=count)
+    sizes, heights = np.bincount(labels), data_of(picture, "merges")["height"]
+    cut_off = data_of(picture, "cut")
+    by_cluster: dict[int, set[str]] = {}
+    for node, nodes, colour in zip(cut_off["node"], cut_off["nodes"], cut_off["colour"], strict=True):
+        assert (colour != GREY) == (sizes[labels[node]] >= nodes)  # wholly in a cluster, or cut further down
+        if colour != GREY:
+            by_cluster.setdefault(int(labels[node]), set()).add(colour)
+    assert all(len(colours) == 1 for colours in by_cluster.values())
+    grey = np.count_nonzero(np.array(data_of(picture, "merges")["colour"]) == GREY)
+    assert grey == min(count - clustering.n_trees, len(heights))
+    assert f"the clusters of the cut into {count:,};" in picture.caption
+    middle = middle_height(clustering)
+    sign = sign_of(clustering)
+    at_height = data_of(clustering.plot_dendrogram(20, height=middle), "merges")
+    applied = sign * np.array(at_height["height"]) <= sign * middle
+    assert [colour != GREY for colour in at_height["colour"]] == applied.tolist()
+
+
+def test_a_dendrogram_without_a_cut_has_no_colours_of_clusters(made: dict[str, dask_rac.Clustering]) -> None:
+    picture = made["distances"].plot_dendrogram(20)
+    assert set(data_of(picture, "merges")["colour"]) == {BLUE}
+    assert set(data_of(picture, "cut")["colour"]) == {ORANGE}
+    assert "Colours" not in picture.caption
+
+
+@pytest.mark.filterwarnings("ignore:one cluster holds")
+def test_a_dendrogram_has_names(made: dict[str, dask_rac.Clustering]) -> None:
+    names = [f"$$node$$ with a rather long name {node}" for node in range(5_000)]
+    clustering = made["distances"]
+    clustering.names = NamesInMemory(names)
+    try:
+        found = leaf_data(clustering.plot_dendrogram(30))
+    finally:
+        clustering.names = None
+    lives = lives_of(clustering)
+    for branch in (leaf for root in clustering.top(29) for leaf in root.leaves()):
+        _, label, name = found[branch.node]
+        assert "$$" not in label + name
+        node = int(name.rpartition(" ")[2])
+        assert label.endswith(f" ({branch.size:,})") == (branch.size > 1)
+        if branch.size == 1:
+            assert node == branch.node
+        else:
+            (cluster,) = lives.find(np.array([branch.node]), np.array([branch.size]))
+            labels = clustering.cut(n_clusters=clustering.n_nodes - int(cluster) - 1)
+            inside = np.flatnonzero(labels == labels[branch.node])
+            assert lives.first[node] == lives.first[inside].min()
+            assert node in inside
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"height": 1.0, "n_clusters": 3}, r"either height= or n_clusters="),
+        ({"n_clusters": 0}, "n_clusters=0"),
+        ({"n_clusters": 9}, "n_clusters=9 is not possible: the 4 nodes form 1 tree; choose 1 to 4"),
+        ({"height": "high"}, "height='high'"),
+    ],
+)
+def test_a_dendrogram_refuses_a_cut_that_is_none(
+    made: dict[str, dask_rac.Clustering], options: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(InputError, match=message):
+        made["three merges"].plot_dendrogram(**options)

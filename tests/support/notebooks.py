@@ -42,6 +42,10 @@ warnings.simplefilter("error")
 warnings.filterwarnings("ignore", category=DeprecationWarning, module=r"dask(\..*)?$")
 """
 
+QUIET = """
+warnings.simplefilter("ignore")  # the kernel itself has some when it ends
+"""
+
 STILL = """
 def _still(figure, title="", caption=""):
     import base64, os, tempfile
@@ -102,13 +106,24 @@ def execute(notebook: Any, folder: Path, first: str, last: str = "") -> Any:
 def executed(path: Path, folder: Path) -> str:
     """Execute a notebook, and return it with its outputs as text."""
     notebook = read(path)
-    execute(notebook, folder, STRICT + STILL)
+    execute(notebook, folder, STRICT + STILL, QUIET)
     notebook.metadata = METADATA | {"executed": digest(notebook)}
     for number, cell in enumerate((cell for cell in notebook.cells if cell.cell_type == "code"), 1):
         cell.metadata, cell.execution_count = {}, number
-        cell.outputs = [plain for output in cell.outputs if (plain := _plain(output, number, folder)) is not None]
+        cell.outputs = _joined([_plain(output, number, folder) for output in cell.outputs])
     text: str = nbformat.writes(notebook)  # type: ignore[no-untyped-call]
     return text + "\n"
+
+
+def _joined(outputs: list[Any]) -> list[Any]:
+    """Return the outputs that are left, with text that was printed line by line in one piece."""
+    joined: list[Any] = []
+    for output in filter(None, outputs):
+        if joined and output.get("name") and output.get("name") == joined[-1].get("name"):
+            joined[-1].text += output.text
+        else:
+            joined.append(output)
+    return joined
 
 
 def _plain(output: Any, number: int, folder: Path) -> Any:

@@ -11,9 +11,9 @@ from dask_rac.base.events import Listener
 from dask_rac.base.text import size_text
 from dask_rac.recipes.kinds.kind import Facts, Forecast, Keys, Kind
 from dask_rac.recipes.kinds.run import RUN, known_run
-from dask_rac.show.report.page import check_page
+from dask_rac.show.report.page import check_page, check_title
 
-PAGE_BYTES = 5_000_000
+PAGE_BYTES = 10_000_000  # 6 MB of names, BokehJS, and what a page holds of any tree
 
 
 def _check(keys: Keys, parent: Keys | None) -> None:
@@ -21,6 +21,7 @@ def _check(keys: Keys, parent: Keys | None) -> None:
     heights = keys["height"] if isinstance(keys["height"], list) else [keys["height"]]
     if any(height is not None and not math.isfinite(height) for height in heights):
         raise InputError(f"height: {keys['height']} is not possible: use finite numbers")
+    check_title(keys["title"])
 
 
 def _forecast(keys: Keys, before: Forecast | None, scheduler: str) -> Forecast:
@@ -29,7 +30,7 @@ def _forecast(keys: Keys, before: Forecast | None, scheduler: str) -> Forecast:
 
 def _report(keys: Keys, client: Any, report: Listener) -> Facts:
     run = open_run(keys["run"], progress=report)
-    run.report(keys["output"], height=keys["height"])
+    run.report(keys["output"], height=keys["height"], title=keys["title"])
     return {"merges": run.n_nodes - run.n_trees}
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from math import log
+from dataclasses import dataclass, replace
+from math import inf, log
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,16 @@ from bokeh.plotting import figure
 from dask_rac.show.pictures.axes import Scale, height_format, height_scale, label_heights
 from dask_rac.show.pictures.labels import plain, plural
 from dask_rac.show.pictures.picture import Picture
-from dask_rac.show.pictures.theme import BLUE, GRID, ORANGE, add_tooltips, message_figure, new_figure
+from dask_rac.show.pictures.theme import (
+    BLUE,
+    CLUSTER_COLOURS,
+    GREY,
+    GRID,
+    ORANGE,
+    add_tooltips,
+    message_figure,
+    new_figure,
+)
 from dask_rac.tree.top import Branch
 
 NAME = "dendrogram"
@@ -27,10 +36,25 @@ AROUND = 64
 """Pixels above and below all leaves."""
 LEAVES, ROOT = 0.07, 0.03
 """Extra width for the leaves and beyond the root, as shares of the merges' width."""
-LONGEST_NAME = 24
-"""Characters of a name that are shown."""
 DECADES = 3.0
 """Heights that span more are drawn logarithmically."""
+LONGEST_NAME = 20
+"""Characters of a name beside a leaf."""
+
+
+@dataclass(frozen=True)
+class DendrogramCut:
+    """A flat cut whose clusters are coloured, as the last merge that it applies, in the order of `tree.order`."""
+
+    distance: float
+    size: float = inf
+    node: float = inf
+    text: str = ""
+    """The cut in words, for the caption."""
+
+    def applies(self, branch: Branch, sign: float) -> bool:
+        """Whether the merge that created a branch is applied."""
+        return (sign * branch.height, branch.size, branch.node) <= (self.distance, self.size, self.node)
 
 
 @dataclass(frozen=True)
@@ -41,10 +65,16 @@ class _Spot:
     parent: int
     """Index of its parent in the list, -1 for a root."""
     row: float
+    colour: str
 
 
 def dendrogram_picture(
-    branches: Sequence[Branch], trees: int, similarity: bool, names: Mapping[int, str] | None = None
+    branches: Sequence[Branch],
+    trees: int,
+    similarity: bool,
+    *,
+    names: Mapping[int, str] | None = None,
+    cut: DendrogramCut | None = None,
 ) -> Picture:
     """Draw the last merges as a dendrogram, with the number of nodes where branches are cut off.
 
@@ -56,31 +86,38 @@ def dendrogram_picture(
         Trees of the whole hierarchy, including single nodes.
     similarity : bool
         Whether heights are similarities; the root is on the right either way.
-    names : mapping, optional
-        The names of the smallest nodes of branches without children.
+    names : mapping of int to str, optional
+        A name for each leaf, by its smallest node: that of a single node, or of one that stands for its branch.
+    cut : DendrogramCut, optional
+        The flat cut whose clusters have colours; the largest come first, and after six colours they repeat.
 
     Returns
     -------
     Picture
-        Its data sources are named "merges" (`height`, `row`, `nodes`, `node`, and for drawing `place`, `xs`, `ys`),
-        "cut" and "single" (leaves: `height`, `row`, `nodes`, `node`, `label`). `node` is the smallest.
+        Its data sources are named "merges" (`height`, `row`, `nodes`, `node`, `colour`, and for drawing `place`, `xs`,
+        `ys`), "cut" and "single" (leaves: `height`, `row`, `nodes`, `node`, `colour`, `label`, `name`). `node` is the
+        smallest.
     """
-    spots, names = _spots(branches), names or {}
+    spots = _spots(branches)
+    if cut is not None:
+        spots = _coloured(spots, cut, -1.0 if similarity else 1.0)
+    called = {} if names is None else names
     heights = np.array([spot.branch.height for spot in spots if spot.branch.children])
     if not len(heights):
         return Picture(message_figure(NAME, NOTHING), TITLE, WHY, NAME)
     scale = height_scale(heights, DECADES)
     axis = scale.grown(ROOT, LEAVES) if similarity else scale.grown(LEAVES, ROOT)
-    plot = _plot(spots, axis, similarity, names)
+    plot = _plot(spots, axis, similarity, called)
     tip = axis.at(1 - LEAVES / 2 if similarity else LEAVES / 2)
     form = f"@height{{{height_format(heights)}}}"
     places = [max(spot.branch.height, scale.low) if spot.branch.children else tip for spot in spots]
-    _draw_leaves(plot, spots, (tip, axis.high if similarity else axis.low), form, names)
+    _draw_leaves(plot, spots, (tip, axis.high if similarity else axis.low), form, called)
     _draw_merges(plot, spots, places, form)
     _draw_roots(plot, spots, places, axis, -ROOT / 2 if similarity else ROOT / 2)
-    return Picture(
-        plot, TITLE if trees == 1 else TITLES, _caption(spots, len(branches), trees, similarity, scale.log), NAME
-    )
+    caption = _caption(spots, len(branches), trees, similarity, scale.log)
+    if cut is not None:
+        caption += f" Colours: the clusters {cut.text}; grey is above the cut, or a node alone."
+    return Picture(plot, TITLE if trees == 1 else TITLES, caption, NAME)
 
 
 def _spots(branches: Sequence[Branch]) -> list[_Spot]:
@@ -102,7 +139,22 @@ def _spots(branches: Sequence[Branch]) -> list[_Spot]:
         branch, parent = found[place]
         if parent >= 0:
             rows[parent] += rows[place] / len(found[parent][0].children)
-    return [_Spot(branch, parent, float(row)) for (branch, parent), row in zip(found, rows, strict=True)]
+    return [
+        _Spot(branch, parent, float(row), BLUE if branch.children or branch.size == 1 else ORANGE)
+        for (branch, parent), row in zip(found, rows, strict=True)
+    ]
+
+
+def _coloured(spots: Sequence[_Spot], cut: DendrogramCut, sign: float) -> list[_Spot]:
+    """Give each cluster of a cut a colour, and grey to what is above the cut."""
+    clusters: list[int] = []  # for each branch the place of its cluster's topmost branch, -1 above the cut
+    for place, spot in enumerate(spots):
+        outer = clusters[spot.parent] if spot.parent >= 0 else -1
+        applied = spot.branch.size > 1 and cut.applies(spot.branch, sign)
+        clusters.append(outer if outer >= 0 else place if applied else -1)
+    tops = sorted(set(clusters) - {-1}, key=lambda top: (-spots[top].branch.size, spots[top].branch.node))
+    colours = {top: CLUSTER_COLOURS[rank % len(CLUSTER_COLOURS)] for rank, top in enumerate(tops)}
+    return [replace(spot, colour=colours.get(top, GREY)) for spot, top in zip(spots, clusters, strict=True)]
 
 
 def _plot(spots: Sequence[_Spot], axis: Scale, similarity: bool, names: Mapping[int, str]) -> figure:
@@ -129,10 +181,11 @@ def _plot(spots: Sequence[_Spot], axis: Scale, similarity: bool, names: Mapping[
 
 
 def _label(branch: Branch, names: Mapping[int, str]) -> str:
-    name = names.get(branch.node)
-    if name is None:
-        return f"node {branch.node}" if branch.size == 1 else plural(branch.size, "node")
-    return plain(name, LONGEST_NAME) + (f" + {branch.size - 1:,}" if branch.size > 1 else "")
+    """Return the text beside a leaf."""
+    if branch.node in names:
+        name = plain(names[branch.node], LONGEST_NAME)
+        return name if branch.size == 1 else f"{name} ({branch.size:,})"
+    return f"node {branch.node}" if branch.size == 1 else plural(branch.size, "node")
 
 
 def _columns(spots: Sequence[_Spot]) -> dict[str, Any]:
@@ -141,7 +194,15 @@ def _columns(spots: Sequence[_Spot]) -> dict[str, Any]:
         "row": [spot.row for spot in spots],
         "nodes": [spot.branch.size for spot in spots],
         "node": [spot.branch.node for spot in spots],
+        "colour": [spot.colour for spot in spots],
     }
+
+
+def _leaf_columns(spots: Sequence[_Spot], names: Mapping[int, str]) -> dict[str, Any]:
+    columns = _columns(spots)
+    columns["label"] = [_label(spot.branch, names) for spot in spots]
+    columns["name"] = [plain(names.get(spot.branch.node, "")) for spot in spots]
+    return columns
 
 
 def _draw_leaves(
@@ -151,23 +212,21 @@ def _draw_leaves(
     tip, edge = ends
     cut = [spot for spot in spots if not spot.branch.children and spot.branch.size > 1]
     most = max((spot.branch.size for spot in cut), default=2)
-    columns = _columns(cut)
+    columns = _leaf_columns(cut, names)
     wide = [0.12 + 0.3 * log(spot.branch.size) / log(most) for spot in cut]
-    columns["label"] = [_label(spot.branch, names) for spot in cut]
     columns["xs"] = [[tip, edge, edge] for _ in cut]
     columns["ys"] = [[spot.row, spot.row - half, spot.row + half] for spot, half in zip(cut, wide, strict=True)]
     triangles = plot.patches(
-        "xs", "ys", source=ColumnDataSource(data=columns, name="cut"), color=ORANGE, fill_alpha=0.75, line_width=1
+        "xs", "ys", source=ColumnDataSource(data=columns, name="cut"), color="colour", fill_alpha=0.75, line_width=1
     )
-    rows = {"cut off here": "@nodes{0,0} nodes", "formed at": form, "smallest node": "@node"}
+    named = {"name": "@name"} if names else {}
+    example = {"for example": "@name"} if names else {}
+    rows = {"cut off here": "@nodes{0,0} nodes", "formed at": form, **example, "smallest node": "@node"}
     add_tooltips(plot, [triangles], rows, printf=("height",))
     single = [spot for spot in spots if not spot.branch.children and spot.branch.size == 1]
-    columns = _columns(single)
-    columns["label"] = [_label(spot.branch, names) for spot in single]
-    circles = plot.scatter(
-        tip, "row", source=ColumnDataSource(data=columns, name="single"), size=6, fill_color="white", line_color=BLUE
-    )
-    add_tooltips(plot, [circles], {"single node": "@node"})
+    source = ColumnDataSource(data=_leaf_columns(single, names), name="single")
+    circles = plot.scatter(tip, "row", source=source, size=6, fill_color="white", line_color="colour")
+    add_tooltips(plot, [circles], {"single node": "@node", **named})
 
 
 def _draw_merges(plot: figure, spots: Sequence[_Spot], places: Sequence[float], form: str) -> None:
@@ -182,8 +241,8 @@ def _draw_merges(plot: figure, spots: Sequence[_Spot], places: Sequence[float], 
     columns["xs"] = [[ends[place][0][0], places[place], places[place], ends[place][-1][0]] for place in merges]
     columns["ys"] = [[ends[place][0][1]] * 2 + [ends[place][-1][1]] * 2 for place in merges]
     source = ColumnDataSource(data=columns, name="merges")
-    lines = plot.multi_line("xs", "ys", source=source, color=BLUE, line_width=1.5)
-    points = plot.scatter("place", "row", source=source, size=5, color=BLUE)
+    lines = plot.multi_line("xs", "ys", source=source, color="colour", line_width=1.5)
+    points = plot.scatter("place", "row", source=source, size=5, color="colour")
     tips = {"merge of": "@nodes{0,0} nodes", "height": form, "smallest node": "@node"}
     add_tooltips(plot, [lines, points], tips, printf=("height",))
 
@@ -193,7 +252,10 @@ def _draw_roots(plot: figure, spots: Sequence[_Spot], places: Sequence[float], a
     roots = [place for place, spot in enumerate(spots) if spot.parent < 0]
     starts, rows = [places[place] for place in roots], [spots[place].row for place in roots]
     ends = [axis.at(axis.share(start) + length) for start in starts]
-    plot.segment(starts, rows, ends, rows, color=BLUE, line_width=1.5)
+    source = ColumnDataSource(
+        data={"x": starts, "y": rows, "end": ends, "colour": [spots[one].colour for one in roots]}
+    )
+    plot.segment("x", "y", "end", "y", source=source, color="colour", line_width=1.5)
 
 
 def _caption(spots: Sequence[_Spot], shown: int, trees: int, similarity: bool, log_scale: bool) -> str:

@@ -43,9 +43,9 @@ def resources() -> Resources:
     return Resources(mode="inline", components=["bokeh"], log_level="warn")
 
 
-def embedded_json(value: Any) -> str:
-    """Return JSON that cannot close the HTML element around it."""
-    text = json.dumps(value, allow_nan=False, separators=(",", ":"))
+def embedded_json(value: Any, ascii_only: bool = True) -> str:
+    """Return JSON that cannot close the HTML element around it; other letters than ASCII may stay as they are."""
+    text = json.dumps(value, allow_nan=False, separators=(",", ":"), ensure_ascii=ascii_only)
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 

@@ -16,6 +16,8 @@ BLUE, SKY, GREEN, ORANGE = "#0072B2", "#56B4E9", "#009E73", "#E69F00"
 VERMILION, PURPLE, YELLOW, GREY = "#D55E00", "#CC79A7", "#F0E442", "#8C8C8C"
 COLOURS = (BLUE, ORANGE, GREEN, PURPLE, SKY, VERMILION, YELLOW, GREY)
 """The palette of Okabe and Ito, with grey for black."""
+CLUSTER_COLOURS = (BLUE, ORANGE, GREEN, PURPLE, SKY, VERMILION)
+"""Those that are seen as thin lines on white and on black; with more clusters they repeat."""
 
 TEXT, AXIS, GRID = "#333333", "#777777", "#E5E5E5"
 FONT = "Helvetica, Arial, sans-serif"

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
     from dask_rac.show.pictures import Picture
+    from dask_rac.show.report.walk import WalkableTree
     from dask_rac.tree.summary import Snapshot
 
 Status = Literal["finished", "running", "stopped", "unfinished", "in memory"]
@@ -92,5 +93,9 @@ class ReportFacts:
     """Versions of the packages that computed the run."""
     made: datetime = field(default_factory=lambda: datetime.now(UTC))
     """When the page was created."""
+    title: str | None = None
+    """The title that the user gave; by default the name."""
+    tree: WalkableTree | None = None
+    """The tree to walk; None without merges."""
     refresh: float | None = None
     """Seconds after which a browser reloads the page; None if the page is final."""

@@ -18,7 +18,7 @@ from markupsafe import Markup
 
 from dask_rac.show.report.facts import ReportFacts
 from dask_rac.show.report.slider import slider_of
-from dask_rac.show.report.words import escaped
+from dask_rac.show.report.words import escaped, path_lines
 
 if TYPE_CHECKING:
     from dask_rac.show.pictures.picture import Picture
@@ -32,14 +32,14 @@ POLICY = (
 )
 """BokehJS creates style elements while it draws, so their hashes cannot be known in advance."""
 
-PLACES = {"dendrogram": "tree", "heights": "cut", "sizes": "cut"}
+PLACES = {"heights": "cut", "sizes": "cut"}
 """The section of each picture; all others go to "run"."""
 
 
 def make_html(facts: ReportFacts) -> str:
     """Return the report as HTML."""
     slider = slider_of(facts)
-    scripts = [*(_bokeh_scripts() if facts.pictures else ()), _asset("report.js")]
+    scripts = [*(_bokeh_scripts() if facts.pictures else ()), _asset("tree.js"), _asset("report.js")]
     figures = {picture.name: _figure(picture) for picture in facts.pictures}
     return _template().render(
         facts=facts,
@@ -47,7 +47,8 @@ def make_html(facts: ReportFacts) -> str:
         sections=_sections(facts),
         figures=figures,
         slider_data=_json(slider.data) if slider else None,
-        style=Markup(_asset("report.css")),
+        tree_data=_json({**facts.tree.data, "paths": path_lines(facts.run)}) if facts.tree else None,
+        style=Markup(_asset("report.css") + _asset("tree.css")),
         scripts=[Markup(script) for script in scripts],
         policy=POLICY.format(scripts=" ".join(map(_source_hash, scripts))),
         generator=Markup(GENERATOR),
@@ -57,7 +58,7 @@ def make_html(facts: ReportFacts) -> str:
 
 def _sections(facts: ReportFacts) -> dict[str, list[Picture]]:
     """Assign pictures to sections."""
-    sections: dict[str, list[Picture]] = {"tree": [], "cut": [], "run": []}
+    sections: dict[str, list[Picture]] = {"cut": [], "run": []}
     for picture in facts.pictures:
         sections[PLACES.get(picture.name, "run")].append(picture)
     return sections
@@ -74,7 +75,7 @@ def _json(value: Any) -> Markup:
     """Return numbers as JSON for report.js."""
     from dask_rac.show.pictures.standalone import embedded_json  # noqa: PLC0415 - as above
 
-    return Markup(embedded_json(value))
+    return Markup(embedded_json(value, ascii_only=False))
 
 
 @cache

@@ -23,6 +23,12 @@ def check_page(path: str | PathLike[str]) -> None:
         raise InputError(f"{fspath(path)}: the name of a report must end in .html")
 
 
+def check_title(title: object) -> None:
+    """Raise unless a page can have this title; None is its name."""
+    if title is not None and not (isinstance(title, str) and title.strip()):
+        raise InputError(f"title={title!r} is not a title: give some text, or leave it out")
+
+
 def check_report(path: str | PathLike[str], overwrite: bool = False) -> Folder:
     """Return where the report goes; raise if it cannot be written there."""
     check_page(path)

@@ -4,11 +4,28 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dask_rac.show.report.facts import FINISHED, ReportFacts
 from dask_rac.show.report.words import distinct_texts, quoted, share
 from dask_rac.tree.summary import LargeCluster, Snapshot
+
+if TYPE_CHECKING:
+    from dask_rac.show.report.walk import WalkableTree
+
+
+@dataclass(frozen=True)
+class Row:
+    """One of the largest clusters."""
+
+    cells: tuple[str, ...]
+    """Smallest node, size, share of all nodes, heights at which it forms and merges."""
+    examples: tuple[str, ...] = ()
+    """Its most central members."""
+    branch: int = -1
+    """The branch of the tree that contains it."""
+    whole: bool = False
+    """Whether all branches inside that one are inside the cluster."""
 
 
 @dataclass(frozen=True)
@@ -20,8 +37,10 @@ class Position:
     height: str
     clusters: str
     single: str
-    largest: tuple[tuple[str, ...], ...]
-    """One row per cluster: smallest node, size, share of all nodes, heights at which it forms and merges."""
+    count: int
+    """The number of clusters."""
+    largest: tuple[Row, ...]
+    """One per cluster."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +81,7 @@ def slider_of(facts: ReportFacts) -> Slider | None:
     choices = tuple(_choices(facts, positions))
     start = choices[0].position if choices else len(positions) - 1
     lines = tuple(_lines(facts))
-    data = {**_table(positions), "sizes": [_sizes(snapshot) for snapshot in facts.snapshots]}
+    data = {**_table(positions), "nodes": facts.n_nodes, "sizes": [_sizes(snapshot) for snapshot in facts.snapshots]}
     return Slider(positions, start, choices, lines, data)
 
 
@@ -73,7 +92,8 @@ def _position(snapshot: Snapshot, height: str, facts: ReportFacts) -> Position:
         height,
         f"{snapshot.clusters:,}",
         f"{snapshot.single:,}",
-        tuple(_row(cluster, nodes, unmerged) for cluster in snapshot.largest),
+        snapshot.clusters,
+        tuple(_row(cluster, nodes, unmerged, facts.tree) for cluster in snapshot.largest),
     )
 
 
@@ -86,11 +106,13 @@ def _unmerged(facts: ReportFacts) -> str:
     return "never"
 
 
-def _row(cluster: LargeCluster, nodes: int, unmerged: str) -> tuple[str, ...]:
+def _row(cluster: LargeCluster, nodes: int, unmerged: str, tree: WalkableTree | None) -> Row:
     """Return a cluster as text."""
     texts = distinct_texts(height for height in (cluster.height, cluster.end) if height is not None)
     end = unmerged if cluster.end is None else texts[cluster.end]
-    return str(cluster.node), f"{cluster.size:,}", share(cluster.size, nodes), texts[cluster.height], end
+    cells = str(cluster.node), f"{cluster.size:,}", share(cluster.size, nodes), texts[cluster.height], end
+    shown = tree.clusters.get(cluster.index) if tree else None
+    return Row(cells, shown.examples, shown.branch, shown.whole) if shown else Row(cells)
 
 
 def _lifetime(lifetime: float) -> str:
@@ -121,14 +143,15 @@ def _lines(facts: ReportFacts) -> list[tuple[str, str]]:
 
 def _table(positions: tuple[Position, ...]) -> dict[str, Any]:
     """Return the distinct rows of all positions, and which of them each position shows."""
-    rows: dict[tuple[str, ...], int] = {}
+    rows: dict[Row, int] = {}
     for position in positions:
         for row in position.largest:
             rows.setdefault(row, len(rows))
     return {
-        "rows": list(rows),
+        "rows": [[row.cells, row.examples, row.branch, row.whole] for row in rows],
         "positions": [
-            [at.exact, at.height, at.clusters, at.single, [rows[row] for row in at.largest]] for at in positions
+            [at.exact, at.height, at.clusters, at.single, [rows[row] for row in at.largest], at.count]
+            for at in positions
         ],
     }
 

@@ -89,6 +89,13 @@ def graph_of(header: Header, facts: Facts | None) -> dict[str, str]:
     return words | again | ({"self loops dropped": f"{facts.loops:,}"} if facts.loops else {})
 
 
+def path_lines(run: str | None) -> list[tuple[str, str]]:
+    """Return code that shows the path of a node to the root: the part before the node, and its language."""
+    if run is None:
+        return [("clustering.path(", "python")]
+    return [(f"dask-rac path {quoted(run)} ", "shell"), (f"dask_rac.open({run!r}).path(", "python")]
+
+
 def timings_of(seconds: pd.DataFrame, first: str) -> Table:
     """Return the seconds of each phase, one row per index entry plus a total; phases that took no time are left out."""
     used = seconds.loc[:, (seconds > 0).any()]

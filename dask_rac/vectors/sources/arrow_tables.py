@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -25,9 +26,14 @@ def open_table(table: pa.Table, columns: Sequence[str] | None) -> ArraySource:
     check_shape((len(table), dimensions), NAME)
     rows, row = np.empty((len(table), dimensions), widest([kind for kind, _ in kinds])), 0
     for batch in table.select(chosen).to_batches():
-        fill_rows(rows[row : row + len(batch)], batch, chosen, lists, lambda at, first=row: plain_row(first + at))
+        fill_rows(rows[row : row + len(batch)], batch, chosen, lists, partial(_row_after, row))
         row += len(batch)
     return open_array(rows)
+
+
+def _row_after(first: int, row: int) -> str:
+    """Name a row, counted from row `first` of the table."""
+    return plain_row(first + row)
 
 
 def _first_length(table: pa.Table, column: str) -> int:

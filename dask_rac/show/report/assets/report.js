@@ -50,13 +50,36 @@
       this.data = parsed("slider-data");
       this.choices = [...document.querySelectorAll(".choice")];
       input.disabled = false;
-      input.addEventListener("input", () => { this.show(); this.keep(); });
+      input.addEventListener("input", () => { byId("count-says").textContent = ""; this.show(); this.keep(); });
       for (const choice of this.choices) {
         choice.disabled = false;
         choice.addEventListener("click", () => this.move(Number(choice.dataset.position)));
       }
+      this.box();
       this.resume();
       this.show();
+    }
+    /* The box for the number of clusters. */
+    box() {
+      const [box, go] = [byId("count"), byId("count-go")];
+      box.disabled = go.disabled = false;
+      box.addEventListener("keydown", (event) => { if (event.key === "Enter") this.ask(box.value); });
+      go.addEventListener("click", () => this.ask(box.value));
+    }
+    ask(text) {
+      const counts = this.data.positions.map(([, , , , , count]) => count);
+      const wanted = Number(text.replace(/[,\s]/g, "") || NaN);
+      const [most, least] = [Math.max(...counts), Math.min(...counts)].map((count) => count.toLocaleString("en-US"));
+      if (!Number.isInteger(wanted) || wanted < 1) {
+        byId("count-says").textContent = `Type a whole number; the slider goes from ${least} to ${most} clusters.`;
+        return;
+      }
+      const far = counts.map((count) => Math.abs(count - wanted));
+      const nearest = Math.min(...far);
+      this.move(far[this.place] === nearest ? this.place : far.indexOf(nearest));
+      const [, height, clusters] = this.data.positions[this.place];
+      const exact = `${clusters} ${clusters === "1" ? "cluster" : "clusters"} at height ${height}`;
+      byId("count-says").textContent = nearest === 0 ? `${exact}.` : `No position of the slider has ${wanted.toLocaleString("en-US")}; the nearest has ${exact}.`;
     }
     /* Positions change as the run progresses, so the height is stored instead. */
     resume() {
@@ -80,7 +103,7 @@
       this.keep();
     }
     show() {
-      const [exact, height, clusters, single, rows] = this.data.positions[this.place];
+      const [exact, height, clusters, single, rows, count] = this.data.positions[this.place];
       this.input.setAttribute("aria-valuetext", `height ${height}, ${clusters} clusters`);
       byId("now-height").textContent = height;
       byId("now-clusters").textContent = clusters;
@@ -88,7 +111,15 @@
       for (const span of document.querySelectorAll("#cut .exact")) span.textContent = exact;
       for (const choice of this.choices)
         choice.setAttribute("aria-pressed", String(Number(choice.dataset.position) === this.place));
-      byId("largest").tBodies[0].replaceChildren(...rows.map((row) => tableRow(this.data.rows[row])));
+      const shown = rows.map((row) => this.data.rows[row]);
+      byId("largest").tBodies[0].replaceChildren(...shown.map(tableRow));
+      const detail = {
+        height: Number(exact),
+        done: this.data.nodes - count,
+        clusters: shown.map(([, , branch, whole]) => [branch, whole]),
+        text: `${clusters} clusters at height ${height}`,
+      };
+      document.dispatchEvent(new CustomEvent("cut", { detail }));
       this.follow();
     }
     /* Attach the figures that follow the slider, once they are drawn. */
@@ -110,10 +141,25 @@
     }
   }
 
-  function tableRow(cells) {
+  function tableRow([cells, examples, branch], place) {
     const row = document.createElement("tr");
+    const [number, names] = ["number", "examples"].map((name) => {
+      const cell = row.appendChild(document.createElement("td"));
+      cell.className = name;
+      return cell;
+    });
+    number.append(branch < 0 ? String(place + 1) : badge(place + 1, branch));
+    for (const name of examples) names.appendChild(document.createElement("span")).textContent = name;
     for (const text of cells) row.appendChild(document.createElement("td")).textContent = text;
     return row;
+  }
+
+  function badge(number, branch) {
+    const button = document.createElement("button");
+    button.type = "button";
+    button.setAttribute("aria-label", `Show cluster ${number} in the tree`);
+    button.addEventListener("click", () => document.dispatchEvent(new CustomEvent("branch", { detail: { branch } })));
+    return window.daskRac ? window.daskRac.paint(button, number) : button;
   }
 
   copyButtons();
