@@ -57,7 +57,7 @@ SHAPES: dict[str, tuple[Any, dict[str, Any], list[str]]] = {
     "ward along edges": (
         sp.csr_array(SQUARE),
         {"linkage": "ward"},
-        ["ward linkage along the edges of a graph is not reducible", "without a graph"],
+        ["ward linkage along the edges of a graph is not reducible", "pass metric='euclidean' and no graph"],
     ),
     "centroid": (POINTS, {"linkage": "centroid"}, ["centroid linkage is not reducible", "'ward'"]),
     "median": (POINTS, {"linkage": "median"}, ["median linkage is not reducible", "'weighted'"]),

@@ -23,6 +23,7 @@ import pandas as pd
 from dask.local import SynchronousExecutor
 
 import dask_rac
+from dask_rac.base.settings import MERGE_COLUMNS
 from dask_rac.engines.contract import Limits
 from dask_rac.files import flushing
 from dask_rac.runs import loop
@@ -209,10 +210,10 @@ def check(run: Recorded, moment: int, store: Path) -> None:
 
 
 def written_merges(store: Path) -> pd.DataFrame:
-    """Return the merges of a run as its manifests name them."""
+    """Return the merges of a run as its manifests name them, without the edges that made them."""
     steps = map(json.loads, crash.manifests(store))
     tables = [store / table["name"] for step in steps for table in step["merges"]]
-    return pd.concat(map(pd.read_parquet, tables), ignore_index=True)
+    return pd.concat([pd.read_parquet(table, columns=list(MERGE_COLUMNS)) for table in tables], ignore_index=True)
 
 
 CAMPAIGN = Campaign(

@@ -125,7 +125,7 @@ def test_what_does_not_fit_together_is_refused(words: list[str], message: str, v
 def test_ward_of_edges_says_how_to_take_all_pairs(tmp_path: Path) -> None:
     pd.DataFrame({"source": [0], "target": [1], "weight": [1.0]}).to_parquet(tmp_path / "edges.parquet")
     failed = refused("cluster", "edges.parquet", "--linkage", "ward", "-o", "run", cwd=tmp_path)
-    assert "for all pairs of vectors use --metric euclidean" in failed.stderr
+    assert "for all pairs of vectors pass --metric euclidean and no graph" in failed.stderr
 
 
 def test_killed_in_the_middle_a_run_on_all_pairs_is_resumed(tmp_path: Path) -> None:

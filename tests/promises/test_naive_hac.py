@@ -55,6 +55,7 @@ def test_rounds_are_those_of_the_paper(graph: Graph, how: tuple[str, str]) -> No
     assert found.rounds["merges"].tolist() == [len(merges) for merges in expected]
 
 
+@pytest.mark.filterwarnings("ignore:one cluster holds")
 @pytest.mark.parametrize(
     ("linkage", "missing"),
     [*product(["average", "complete", "single"], ["ignore", "infinite", 1e6]), ("weighted", 1e6)],

@@ -295,7 +295,7 @@ def test_ingest_then_cluster(tmp_path: Path) -> None:
         f"folder: {tmp_path}/made\nsteps:\n  ingest: {{edges: {tmp_path}/list.csv, columns: [a, b, w]}}\n  cluster:\n"
     )
     assert run(path) == {"ingest": "do", "cluster": "do"}
-    assert sorted(dask_rac.open(tmp_path / "made/run").merges.compute()["height"]) == [0.5, 1.5, 2.5]
+    assert sorted(dask_rac.open(tmp_path / "made/run").merges.compute()["height"]) == [0.5, 1.5, 4.375]
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ def _forecast(keys: Keys, before: Forecast | None, scheduler: str) -> Forecast:
 
 
 def _ingest(keys: Keys, client: Any, report: Listener) -> Facts:
-    reading = {name: keys[name] for name in ("delimiter", "header")}
+    reading = {name: keys[name] for name in ("delimiter", "header", "text_ids")}
     columns = tuple(keys["columns"] or EDGE_COLUMNS)
     written = ingest(keys["edges"], keys["output"], columns=columns, **reading, progress=report)
     return {"edges": open_edges(written).rows}

@@ -86,9 +86,10 @@ class SquarePairs:
         i, j = first
         upper, lower = (float(self._numbers.read((a, a + 1), (b, b + 1))[0, 0]) for a, b in ((i, j), (j, i)))
         differ = f"{count:,} pairs differ, by" if count > 1 else "they differ by"
+        remedy = "use D + D.T if one triangle is empty, or" if 0 in (upper, lower) else "use"
         raise InputError(
             f"row {i}, column {j} of {self.name} is {upper:.6g}, but row {j}, column {i} is {lower:.6g}, and distances "
-            f"must be symmetric: {differ} up to {unequal:.6g}; use (D + D.T) / 2"
+            f"must be symmetric: {differ} up to {unequal:.6g}; {remedy} (D + D.T) / 2"
         )
 
 
