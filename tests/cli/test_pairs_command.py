@@ -98,7 +98,9 @@ def test_a_plan_follows_from_the_number_of_vectors(vectors: Path) -> None:
     assert (planned["nodes"], planned["edges"], planned["metric"]) == (300, 44_850, "euclidean")
     assert 8 * 44_850 < planned["memory"] < 1e6
     assert "pairs      44,850" in printed("plan", "vectors.npy", "--linkage", "ward", cwd=vectors)
-    large = refused("plan", "vectors.npy", "--linkage", "ward", "--memory", "100kB", cwd=vectors)
+    words = "plan", "vectors.npy", "--linkage", "ward", "--memory", "100kB"
+    assert refused(*words, cwd=vectors).returncode == 3
+    large = refused(*words, "--engine", "matrix", cwd=vectors)
     assert large.returncode == 3
     assert "`dask-rac graph knn`" in large.stderr
     assert "`dask-rac graph eps`" in large.stderr

@@ -20,7 +20,7 @@ from dask_rac.cli import report
 from dask_rac.cli.report import Pace, Pages
 from dask_rac.store.overview import Overview
 from tests.support.browser import Page
-from tests.support.command import done, rac, refused
+from tests.support.command import alone, done, rac, refused
 from tests.support.crash import PATIENCE, Child, await_file, begin, patch_calls, path_edges, write_edges
 from tests.support.recipes import actions, runner
 from tests.support.recipes import run as run_recipe
@@ -140,7 +140,7 @@ class TestOnce:
     def test_without_bokeh(self, run: Path, tmp_path: Path) -> None:
         (tmp_path / "sitecustomize.py").write_text("import sys\nsys.modules['bokeh'] = None\n")
         words = ("report", run, "-o", "report.html")
-        failed = rac(*words, cwd=tmp_path, PYTHONPATH=str(tmp_path), PYTHONDONTWRITEBYTECODE="1")
+        failed = alone(*words, cwd=tmp_path, PYTHONPATH=str(tmp_path), PYTHONDONTWRITEBYTECODE="1")
         assert (failed.returncode, "pip install 'dask-rac[plot]'" in failed.stderr) == (2, True)
         assert [path.name for path in tmp_path.iterdir()] == ["sitecustomize.py"]
 

@@ -31,6 +31,7 @@ from dask_rac.cli import main
 from dask_rac.engines.contract import Expected
 from dask_rac.runs.plan import plan_sizes
 from dask_rac.tasks.budget import Budget
+from tests.support.clients import forked_workers
 from tests.support.root import ROOT
 
 PAGES = {path.stem: path.read_text() for path in sorted((ROOT / "docs").glob("*.md"))}
@@ -54,19 +55,20 @@ def test_examples_run_and_print_what_is_shown(name: str, tmp_path: Path, monkeyp
     names: dict[str, object] = {"__name__": "__main__"}
     runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE)
     failures: list[str] = []
-    try:
-        for block in BLOCK.finditer(PAGES[name]):
-            language, code = block.groups()
-            line = PAGES[name].count("\n", 0, block.start(2))
-            if language == "python":
-                exec(compile("\n" * line + code, f"{name}.md", "exec"), names)
-            elif language == "pycon":
-                test = doctest.DocTestParser().get_doctest(code, names, f"{name}.md", f"{name}.md", line)
-                runner.run(test, out=failures.append, clear_globs=False)
-                names = test.globs
-    finally:
-        with suppress(ValueError):  # a page that failed may have left its client
-            default_client().shutdown()
+    with forked_workers():
+        try:
+            for block in BLOCK.finditer(PAGES[name]):
+                language, code = block.groups()
+                line = PAGES[name].count("\n", 0, block.start(2))
+                if language == "python":
+                    exec(compile("\n" * line + code, f"{name}.md", "exec"), names)
+                elif language == "pycon":
+                    test = doctest.DocTestParser().get_doctest(code, names, f"{name}.md", f"{name}.md", line)
+                    runner.run(test, out=failures.append, clear_globs=False)
+                    names = test.globs
+        finally:
+            with suppress(ValueError):  # a page that failed may have left its client
+                default_client().shutdown()
     assert not failures, "".join(failures)
 
 

@@ -1,6 +1,7 @@
 """Steps run once, are skipped when nothing has changed, and never overwrite existing files."""
 
 import json
+import math
 import os
 import shutil
 from datetime import timedelta
@@ -353,12 +354,12 @@ def test_a_broken_record_is_named(recipe: Path, tmp_path: Path) -> None:
         run(recipe)
 
 
-@pytest.mark.parametrize("size", [float("inf"), float("nan"), 1e400, "9", None, True, [9]], ids=str)
-def test_a_record_of_a_file_without_a_size_is_named(recipe: Path, tmp_path: Path, size: object) -> None:
+def test_a_record_of_a_file_without_a_size_is_named(recipe: Path, tmp_path: Path) -> None:
     run(recipe)
     path = tmp_path / "made/steps/export.json"
     record = json.loads(path.read_text())
-    record["made"][""][0] = size
-    path.write_text(json.dumps(record))
-    with pytest.raises(InputError, match=r"steps/export\.json cannot be read: delete it"):
-        runner(recipe).plan()
+    for size in (float("inf"), float("nan"), -math.inf, "9", None, True, [9]):
+        record["made"][""][0] = size
+        path.write_text(json.dumps(record))
+        with pytest.raises(InputError, match=r"steps/export\.json cannot be read: delete it"):
+            runner(recipe).plan()

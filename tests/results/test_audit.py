@@ -421,8 +421,8 @@ def test_no_weight_is_a_wrong_weight() -> None:
 @pytest.mark.kernels
 @pytest.mark.parametrize("weights", ["distance", "similarity"])
 def test_by_weighted_linkage_edges_vanish_far_below_a_merge(weights: str) -> None:
-    # The edge of the last node is between it and the first, 2,000 merges below: far less than the smallest float.
-    n = 2000
+    # The edge of the last node is between it and the first, 1,200 merges below: far less than the smallest float.
+    n = 1200
     near = np.arange(1, n) / n
     edges = np.zeros(n - 1, int), np.arange(1, n), near if weights == "distance" else near[::-1].copy()
     settings = settings_of("weighted", 1.0 if weights == "distance" else 0.0, weights)

@@ -135,7 +135,8 @@ def test_workers_that_go_between_rounds(
 def test_workers_that_go_with_results(client: Client, folder: Path, edges: Path) -> None:
     def progress(event: dask_rac.Event) -> None:
         if event.stage == "tasks" and event.record is not None and event.done < 3:
-            time.sleep(1)  # all six are done meanwhile
+            while any(client.processing().values()):  # until all six are done
+                time.sleep(0.02)
         if event.stage == "tasks" and event.record is not None and event.done == 3:
             dismiss(client)
 

@@ -35,7 +35,7 @@ from dask_rac.runs import in_memory as runs_memory
 from dask_rac.tasks import client as tasks_client
 from dask_rac.tasks import threads as tasks_threads
 from dask_rac.tasks import workers as tasks_workers
-from tests.support.clients import Prefixes, local_client, nothing_left, seen_prefixes
+from tests.support.clients import Prefixes, forked_workers, local_client, nothing_left, seen_prefixes
 from tests.support.graphs import as_frame, random_edges, tangled_edges
 from tests.support.results import assert_same, rounds_told
 from tests.support.stored import Columns, write_parquet
@@ -302,6 +302,7 @@ def test_of_unequal_workers_the_largest_is_used(tmp_path: Path) -> None:
     spec = {0: sized("400MB"), 1: sized("4GB"), 2: sized("400MB")}
     with (
         dask.config.set(nothing_ends),
+        forked_workers(),
         SpecCluster(workers=spec, scheduler=scheduler, silence_logs=logging.CRITICAL) as cluster,
         Client(cluster, set_as_default=False) as unequal,
     ):

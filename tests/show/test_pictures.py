@@ -184,11 +184,11 @@ def test_all_pictures_look_right_below_a_strict_policy(
     assert tuple(picture.name for picture in pictures) == NAMES * len(names)
 
 
-@pytest.mark.parametrize("place", range(len(NAMES)), ids=NAMES)
+@pytest.mark.parametrize("name", ["alpha_beta", "dendrogram", "scores"])  # two plots, high ones, a long caption
 def test_a_saved_page_has_all_it_needs(
-    made: dict[str, dask_rac.Clustering], place: int, page: Page, tmp_path: Path
+    made: dict[str, dask_rac.Clustering], name: str, page: Page, tmp_path: Path
 ) -> None:
-    picture = all_pictures(made["distances"])[place]
+    picture = all_pictures(made["distances"])[NAMES.index(name)]
     path = tmp_path / f"{picture.name}.html"
     assert picture.save(path) == str(path)
     page.open(path)

@@ -85,7 +85,7 @@ class TestRemarks:
         assert not any(word in said for word in ("missing", "edge", "graph", "finisher"))
         assert ("ward" in said) == (linkage != "ward" and metric != "cosine")
         (stopped,) = remarks_of(Findings(pairs, 0, status="stopped", run="run"))
-        assert stopped.remedy == "Resume it: it starts again."
+        assert stopped.remedy == "Resume it: it continues from the last part that is finished."
 
     @pytest.mark.parametrize(("tied", "remarks"), [(0, 0), (9, 0), (10, 1), (999, 1)])
     def test_ties_are_reported_from_a_hundredth_on(self, tied: int, remarks: int) -> None:

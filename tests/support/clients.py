@@ -11,6 +11,7 @@ from typing import Any
 import dask
 from distributed import Client, LocalCluster
 from distributed.diagnostics.plugin import SchedulerPlugin
+from distributed.utils import get_mp_context
 
 from tests.support import crash
 
@@ -19,8 +20,21 @@ from tests.support import crash
 def local_client(n_workers: int, **options: Any) -> Iterator[Client]:
     """Workers of our own, and a client that is nobody's default."""
     told = {"threads_per_worker": 1, "dashboard_address": ":0", "silence_logs": logging.CRITICAL} | options
-    with LocalCluster(n_workers=n_workers, **told) as cluster, Client(cluster, set_as_default=False) as made:
+    with (
+        forked_workers(),
+        LocalCluster(n_workers=n_workers, **told) as cluster,
+        Client(cluster, set_as_default=False) as made,
+    ):
         yield made
+
+
+@contextmanager
+def forked_workers() -> Iterator[None]:
+    """Fork workers from a process with everything imported; those that take the places of dead ones, too."""
+    with dask.config.set({"distributed.worker.multiprocessing-method": "forkserver"}):
+        get_mp_context()  # names what it would import, once
+        crash.warm_children()
+        yield
 
 
 @contextmanager

@@ -1,18 +1,26 @@
-"""Run the real command in its own process, or in this one where it makes no difference."""
+"""Run the command in this process, or the real one in its own where that makes a difference."""
 
 import os
 import subprocess
 import sys
-from contextlib import chdir
+import warnings
+from collections.abc import Iterator
+from contextlib import chdir, contextmanager
 from pathlib import Path
 
 import coverage
+import dask
 from click.testing import CliRunner
 
 from dask_rac.cli.entry import main
+from tests.support.clients import forked_workers
 from tests.support.root import ROOT
 
 SCRIPT = Path(sys.executable).parent / "dask-rac"
+PERSONAL = ("DASK_", "AWS_")
+"""How variables begin that hold the settings of the person running the tests, which no command may see."""
+UNHEARD = (DeprecationWarning, PendingDeprecationWarning, ImportWarning, ResourceWarning)
+"""Warnings that Python hides, unless it is told otherwise."""
 
 
 def command_line(*words: str | Path) -> list[str]:
@@ -23,13 +31,13 @@ def command_line(*words: str | Path) -> list[str]:
 
 
 def environment(**changes: str) -> dict[str, str]:
-    """Return the environment of the command, without the Dask and AWS settings of the person running the tests."""
-    ours = {name: value for name, value in os.environ.items() if not name.startswith(("DASK_", "AWS_"))}
+    """Return the environment of the command."""
+    ours = {name: value for name, value in os.environ.items() if not name.startswith(PERSONAL)}
     return {**ours, "COVERAGE_FILE": str(ROOT / ".coverage"), "COLUMNS": "80", **changes}
 
 
-def rac(*words: str | Path, cwd: Path, **changes: str) -> subprocess.CompletedProcess[str]:
-    """Run a command and return the completed process."""
+def alone(*words: str | Path, cwd: Path, **changes: str) -> subprocess.CompletedProcess[str]:
+    """Run a command in its own process: it takes two seconds until everything is imported, ten times what it does."""
     return subprocess.run(
         command_line(*words),
         cwd=cwd,
@@ -41,12 +49,33 @@ def rac(*words: str | Path, cwd: Path, **changes: str) -> subprocess.CompletedPr
     )
 
 
-def refused(*words: str | Path, cwd: Path, **changes: str) -> subprocess.CompletedProcess[str]:
-    """Run a command that fails early in this process, as starting another would take longer than the command."""
-    with chdir(cwd):
-        ended = CliRunner(env={"COLUMNS": "80", **changes}).invoke(main, list(map(str, words)), prog_name="dask-rac")
-    assert ended.exit_code not in (0, 1), ended.output
+def rac(*words: str | Path, cwd: Path, **changes: str) -> subprocess.CompletedProcess[str]:
+    """Run a command in this process; a bug in it is raised."""
+    hidden = dict.fromkeys(name for name in os.environ if name.startswith(PERSONAL))
+    runner = CliRunner(env={**hidden, "COLUMNS": "80", **changes})
+    with chdir(cwd), _as_if_started(changes):
+        ended = runner.invoke(main, list(map(str, words)), prog_name="dask-rac")
+    if ended.exit_code == 1 and ended.exception is not None:
+        raise AssertionError(ended.output) from ended.exception
     return subprocess.CompletedProcess(words, ended.exit_code, ended.stdout, ended.stderr)
+
+
+@contextmanager
+def _as_if_started(changes: dict[str, str]) -> Iterator[None]:
+    """Warn as Python does, not as pytest does, have Dask read its settings, and start workers fast."""
+    settings = dask.config.merge(dask.config.config, dask.config.collect_env(changes))
+    with warnings.catch_warnings(), dask.config.set(settings), forked_workers():
+        warnings.simplefilter("default")
+        for kind in UNHEARD:
+            warnings.simplefilter("ignore", kind)
+        yield
+
+
+def refused(*words: str | Path, cwd: Path, **changes: str) -> subprocess.CompletedProcess[str]:
+    """Run a command that fails."""
+    ended = rac(*words, cwd=cwd, **changes)
+    assert ended.returncode != 0, ended.stdout
+    return ended
 
 
 def done(*words: str | Path, cwd: Path, **changes: str) -> str:

@@ -28,7 +28,14 @@ SHARDS = 3
 PATIENCE = 120  # seconds, on a busy machine
 
 _context = multiprocessing.get_context("forkserver")
-_context.set_forkserver_preload(["tests.support.warm"])
+
+
+def warm_children() -> None:
+    """Have the fork server, unless it runs already, begin with what all its children need."""
+    _context.set_forkserver_preload(["tests.support.warm"])
+
+
+warm_children()
 
 
 @dataclass(frozen=True)

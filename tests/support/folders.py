@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 import os
+import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from unittest import mock
 
+MEMORY = Path("/dev/shm")
+"""A file system in memory, where there is one."""
+ROOM = 2**32  # bytes: ten times what all tests together have in their folders
+
+
+def has_room() -> bool:
+    """Whether the folders of all tests can be in memory, where flushing a file takes no time."""
+    return os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free >= ROOM
+
 
 @contextmanager
 def quick_folder() -> Iterator[Path]:
     """A folder in memory where there is one: small runs are all making and deleting of folders."""
-    memory = Path("/dev/shm")
-    with tempfile.TemporaryDirectory(dir=memory if os.access(memory, os.W_OK) else None) as name:
+    with tempfile.TemporaryDirectory(dir=MEMORY if os.access(MEMORY, os.W_OK) else None) as name:
         yield Path(name)
 
 
