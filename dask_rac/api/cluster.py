@@ -12,7 +12,7 @@ from dask_rac.api.edge_warnings import edge_warnings
 from dask_rac.api.graphs import Resources, memory_graph, stored_graph, with_facts
 from dask_rac.api.handle import RunHandle
 from dask_rac.api.names import check_vectors, names_of, with_names
-from dask_rac.api.pairs import check_pairs_options, pairs_metric
+from dask_rac.api.pairs import check_engine, check_pairs_options, pairs_metric
 from dask_rac.base.defaults import setting
 from dask_rac.base.errors import InputError
 from dask_rac.base.events import Listener
@@ -51,6 +51,7 @@ def cluster(
     *,
     graph: Mapping[str, Any] | None = ...,
     metric: str | None = ...,
+    engine: str | None = ...,
     names: Any = ...,
     store: None = ...,
     memory: str | float | None = ...,
@@ -74,6 +75,7 @@ def cluster(
     *,
     graph: Mapping[str, Any] | None = ...,
     metric: str | None = ...,
+    engine: str | None = ...,
     names: Any = ...,
     store: str | PathLike[str],
     memory: str | float | None = ...,
@@ -97,6 +99,7 @@ def cluster(
     *,
     graph: Mapping[str, Any] | None = ...,
     metric: str | None = ...,
+    engine: str | None = ...,
     names: Any = ...,
     store: str | PathLike[str] | None = ...,
     memory: str | float | None = ...,
@@ -119,6 +122,7 @@ def cluster(
     *,
     graph: Mapping[str, Any] | None = None,
     metric: str | None = None,
+    engine: str | None = None,
     names: Any = None,
     store: str | PathLike[str] | None = None,
     memory: str | float | None = None,
@@ -183,8 +187,13 @@ def cluster(
     metric : str, optional
         For all pairs: how vectors are compared, as for `knn_graph`; "euclidean" by default. With "precomputed" the
         first argument holds distances: a square matrix or scipy's condensed vector, as an array, a `.npy` file, a Zarr
-        or a Dask array. All pairs are held in memory: n (n - 1) / 2 numbers of 8 bytes. Ward linkage requires
-        "euclidean", or takes precomputed distances as euclidean.
+        or a Dask array. Ward linkage requires "euclidean", or takes precomputed distances as euclidean.
+    engine : {"matrix", "points", "certain"}, optional
+        For all pairs: how to cluster them. By default the first of these that fits in memory and can do it. The merges
+        are the same; sums of distances may differ in the last digits. "matrix" holds all pairs in memory,
+        n (n - 1) / 2 numbers of 8 bytes. "points" holds one centroid for each cluster, for ward linkage and for the
+        average of "sqeuclidean", "cosine" and "inner_product" of dense vectors. "certain" merges near pairs as far as
+        they decide alone, and then goes through all pairs once more for the matrix of the clusters that are left.
     names : sequence of str or path, optional
         The names of the nodes 0, 1, 2, ..., one for each node or vector: a list, an array, a pandas Series or Index, an
         Arrow array, or the path of a text file with one name per line or of a Parquet file, of which the column `name`
@@ -196,7 +205,7 @@ def cluster(
     memory : str or int, optional
         The memory that the arrays of the run may use, such as "6GB", summed over all processes. The interpreter and
         its libraries need about 0.3 GB per process in addition. Half of the available memory by default. Only with
-        `store=`.
+        `store=`, and for all pairs.
     shards : int, optional
         The number of shards into which the graph is split at first, and how much smaller it must be before the rest
         runs in memory. By default as few as `memory` allows, one if all of it fits: then a number only costs time, as
@@ -227,16 +236,18 @@ def cluster(
         If memory, disk or workers do not suffice. The message states which setting would.
     """
     metric = pairs_metric(edges, graph, metric)
+    check_engine(engine, metric)
     if metric is not None:
         check_pairs_options(metric, weights, n_nodes, shards)
     settings = checked_settings(linkage, missing, weights, max_height, duplicates, finisher, metric=metric or "")
-    for name, value in (("memory", memory), ("shards", shards)):
+    for name, value in (("memory", None if metric else memory), ("shards", shards)):
         if value is not None and store is None:
             raise InputError(f"{name}= is only for runs through the disk: give store= as well, or leave it out")
     place = choose_scheduler(client)
     edges = as_edges(edges, store is not None) if metric is None and graph is None else table_if_any(edges)
     named = names_of(names, edges, metric is not None or graph is not None, n_nodes)
-    options = PlanOptions(n_nodes, setting("memory", memory), setting("shards", shards), place, names=named)
+    given_memory = setting("memory", memory) if store is not None else memory
+    options = PlanOptions(n_nodes, given_memory, setting("shards", shards), place, names=named, engine=engine or "")
     if store is not None:
         options = RunOptions(**vars(options), store=store)
     request = None if graph is None else request_of(graph, weights)
@@ -318,6 +329,7 @@ def plan_run(
     n_nodes: int | None = None,
     *,
     metric: str | None = None,
+    engine: str | None = None,
     memory: str | float | None = None,
     shards: int | None = None,
     client: Any = None,
@@ -330,14 +342,14 @@ def plan_run(
     edges : path or URL
         A Parquet file or folder, or a Zarr group. Only metadata is read, unless it lacks statistics. For all pairs,
         vectors or distances as for `cluster`.
-    linkage, missing, weights, n_nodes, metric, memory, shards, client, progress
+    linkage, missing, weights, n_nodes, metric, engine, memory, shards, client, progress
         As for `cluster`.
 
     Returns
     -------
     Plan
         The number of shards, their size, the projected peaks of memory and disk, and the first round as a Dask graph,
-        which `plan.visualize()` draws.
+        which `plan.visualize()` draws. For all pairs, the engine, and how often it goes through them.
 
     Raises
     ------
@@ -345,10 +357,11 @@ def plan_run(
         If the run would not fit. The message states which setting would.
     """
     metric = pairs_metric(edges, None, metric)
+    check_engine(engine, metric)
     if metric is not None:
         check_pairs_options(metric, weights, n_nodes, shards)
     settings = checked_settings(linkage, missing, weights, metric=metric or "")
-    options = PlanOptions(n_nodes, setting("memory", memory), setting("shards", shards), client)
+    options = PlanOptions(n_nodes, setting("memory", memory), setting("shards", shards), client, engine=engine or "")
     with listener_for(progress) as report:
         return plan_stored(edges, settings, options, report)
 

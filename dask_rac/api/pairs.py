@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from dask_rac.api.likeness import refuse_dense_distances, refuse_sparse_distances
-from dask_rac.base.checks import check_kind
+from dask_rac.base.checks import check_kind, check_word
 from dask_rac.base.errors import InputError
-from dask_rac.base.parameters import METRIC
+from dask_rac.base.parameters import METRIC, PAIRS_ENGINE
 from dask_rac.base.settings import PRECOMPUTED
 from dask_rac.vectors.compare.metrics import METRICS, checked_metric
 from dask_rac.vectors.sources.flat import FLAT_ENDINGS
@@ -49,6 +49,15 @@ def check_pairs_options(metric: str, weights: str, n_nodes: int | None, shards: 
             "similarity minus the others, and leave weights= out"
         )
     check_kind("distance" if metric == PRECOMPUTED else checked_metric(metric).weights, weights)
+
+
+def check_engine(engine: str | None, metric: str | None) -> None:
+    """Raise unless this names an engine for all pairs, and all pairs are clustered."""
+    if engine is None:
+        return
+    if metric is None:
+        raise InputError(f"engine={engine!r} is for all pairs of vectors, and these are edges: leave it out")
+    check_word("engine", engine, PAIRS_ENGINE.words)
 
 
 def _are_vectors(given: Any) -> bool:

@@ -55,10 +55,14 @@ TREE = "tree"  # edges of the spanning forest of single linkage
 STATISTICS = "statistics"  # what each round did, for others to look at
 INPUT = "input"  # the folder for the partitions of a Dask DataFrame, until they are read
 NAMES = "names"  # the names of nodes, which stay
+VECTORS = "vectors"  # the folder for vectors that are not on disk, or for those that differ
+NEAR = "near"  # the graph of near pairs of vectors
 
 STORE_FOLDERS = (MANIFESTS, ROUNDS, MERGES, STATISTICS, TREE, INPUT, NAMES)
 """Folders of a store, in which anything with a name of ours that no manifest names is deleted."""
-STORE_NAMES = (HEADER, LOCK, *STORE_FOLDERS)
+PAIRS_FOLDERS = (VECTORS, NEAR, f"{NEAR}.partial")
+"""Folders of a store that are deleted as a whole once no state needs them."""
+STORE_NAMES = (HEADER, LOCK, *STORE_FOLDERS, *PAIRS_FOLDERS)
 """All that a run writes to its folder."""
 
 _ATTEMPT = r"\d{5,}-[0-9a-f]{8}"

@@ -39,6 +39,9 @@ METRIC = Parameter("euclidean", ("euclidean", "sqeuclidean", "cosine", "inner_pr
 PAIRS_METRIC = Parameter(None, (*METRIC.words, "precomputed"))
 """How vectors are compared where all pairs are clustered, or that their distances are given."""
 
+PAIRS_ENGINE = Parameter(None, ("matrix", "points", "certain"))
+"""Which engine clusters all pairs; None for the first of these that fits."""
+
 GRAPH_WEIGHTS = Parameter(None, get_args(Weights))
 """What the weights of a graph of vectors are; None if they are what the metric gives."""
 

@@ -9,7 +9,7 @@ from typing import Any
 import click
 from click.shell_completion import CompletionItem
 
-from dask_rac.base.parameters import PAIRS_METRIC, SETTINGS, Parameter
+from dask_rac.base.parameters import PAIRS_ENGINE, PAIRS_METRIC, SETTINGS, Parameter
 from dask_rac.cli.shell import Shell
 from dask_rac.recipes.schema import whole
 
@@ -152,6 +152,7 @@ def settings(command: Command) -> Command:
         words("missing", SETTINGS["missing"], "WEIGHT", "Absent pairs: far, ignore, infinite, 0.5."),
         weights,
         words("metric", PAIRS_METRIC, "NAME", "All pairs of vectors, by euclidean, cosine, …"),
+        words("engine", PAIRS_ENGINE, "NAME", "For all pairs: matrix, points or certain."),
         click.option("--n-nodes", type=Whole(), metavar="N", help="Number of nodes; default: largest id + 1."),
     ]
     for option in reversed(options):

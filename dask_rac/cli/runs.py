@@ -54,8 +54,8 @@ def resume(
 ) -> None:
     """Resume a RUN that was stopped.
 
-    It continues from its last intact round, on all pairs from the start; the result is the same as without the
-    interruption.
+    It continues from its last intact round, and on all pairs that fit in memory from the start; the result is the same
+    as without the interruption.
     """
     from dask_rac.api.cluster import resume
 
@@ -144,13 +144,18 @@ def _finite(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
+def _where(state: Overview) -> str:
+    """Say what the bytes of all pairs are: those of the matrix, or of what pairs are computed from."""
+    return " of memory" if state.header.engine == "matrix" else f" of {state.settings.input_name}"
+
+
 def _overview_facts(state: Overview) -> dict[str, str]:
     """Return an overview as text for people."""
     from dask_rac.base.text import size_text
 
     settings, facts = state.settings, state.facts
     rows = {"run": f"{state.store}, {state.status}", settings.input_name: state.header.source or "not on disk"}
-    given, things, where = ("pairs", "pairs", " of memory") if settings.metric else ("graph", "edges", "")
+    given, things, where = ("pairs", "pairs", _where(state)) if settings.metric else ("graph", "edges", "")
     if facts is None:
         rows[given] = "not merged yet" if settings.metric else "not read yet"
     else:

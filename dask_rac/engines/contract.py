@@ -79,6 +79,38 @@ class Limits:
     """What states may take on disk, of the size of the input: above this no state but the last one is kept."""
     small_states: int = 2**26
     """Bytes that states may take whatever the size of the input: a disk without them is full in any case."""
+    span_pairs: int = 8 * 10**9
+    """Pairs that a thread spans in one step, by single linkage of all pairs: about a minute."""
+    certain_share: float = 0.003
+    """Certain rounds end after one that merges fewer than this fraction of the clusters."""
+    sample_rows: int = 3_000
+    """Vectors on which certain rounds are tried first."""
+    degrees: tuple[int, ...] = (8, 16, 32, 64, 128, 256, 512, 1024)
+    """Near pairs per vector to choose from, in ascending order."""
+    stage_degree: int = 2_048
+    """The most near pairs per cluster in a later stage."""
+    stage_share: float = 0.05
+    """A stage that merges fewer than this fraction of the clusters is the last one: there would be no end."""
+    stage_sample: int = 1_000
+    """Clusters whose pairs show how far a stage may reach."""
+    band_pairs: int = 2**31
+    """Pairs of vectors that one task of a pass goes through: about a minute of work, which a kill may cost."""
+    band_entries: int = 2**24
+    """Entries of the triangle of clusters that one task of a pass holds."""
+    near: int = 20
+    """Neighbours of each vector from which the points engine begins."""
+    lists: int = 24
+    """The most near clusters that it lists for each cluster."""
+    alike: int = 2048
+    """Up to this many vectors it begins without a graph of neighbours, and looks for the nearest among all."""
+    close_share: float = 0.95
+    """With less than this fraction of the slots of the points engine alive, they are closed up."""
+    query_rows: int = 512
+    """The most clusters that a thread of the points engine searches for at a time."""
+    query_tile: int = 2**19
+    """Products of the points engine in a tile."""
+    save_seconds: float = 60
+    """Seconds of rounds in a step of the points engine, after which its state is written."""
 
 
 @dataclass(frozen=True)
@@ -120,6 +152,26 @@ class Expected:
     """On disk."""
     whole_rows: int = 0
     """Rows that can only be decoded together: those of a chunk."""
+    pairs: Any = None
+    """For all pairs, the `AllPairs` themselves, if they exist: how many clusters near pairs leave shows in a sample."""
+    dimensions: int = 0
+    """For all pairs of vectors, how many values each has; 0 if that is not known, or if distances are given."""
+    sparse: bool = False
+    """Whether vectors are sparse."""
+
+
+@dataclass(frozen=True)
+class Passes:
+    """How a run goes through all pairs of vectors."""
+
+    pairs: float
+    """How often each pair is compared, about."""
+    tiles: int
+    """The parts into which a pass is cut; a run that was killed goes on with those that are missing."""
+    near: str = ""
+    """Which pairs are near, such as "within 0.35" or "60 nearest"; empty if that makes no difference."""
+    left: int = 0
+    """Clusters that are left for a matrix, about."""
 
 
 @dataclass(frozen=True)
@@ -138,6 +190,8 @@ class Sizes:
     """The tasks of the first round."""
     node_bytes: int = 0
     """Of the memory: what each process holds for the nodes, whatever the shards."""
+    passes: Passes | None = None
+    """For all pairs, how often they are gone through, and for what."""
 
 
 @dataclass(frozen=True)
@@ -264,7 +318,13 @@ class Engine(Protocol):
     linkages: frozenset[str]
     """The linkages for which it is chosen."""
     all_pairs: bool
-    """Whether it clusters all pairs of vectors or of a matrix, rather than the edges of a graph."""
+    """Whether it clusters all pairs of vectors or of a matrix, rather than the edges of a graph.
+
+    Then `given` is a `GivenPairs` in memory, and what the user gave, or its path, with a store.
+    """
+
+    def suits(self, given: Expected, settings: Settings) -> bool:
+        """Whether it can cluster this input at all, whatever its size."""
 
     def sizes(self, given: Expected, settings: Settings, shards: int | None, budget: Budget) -> Sizes:
         """Project shards, memory and disk from sizes alone; raise ResourceError, with the remedy, if it cannot fit."""

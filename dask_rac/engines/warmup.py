@@ -11,8 +11,8 @@ import scipy.sparse as sp
 
 from dask_rac.base.settings import checked_settings
 from dask_rac.engines.contract import Limits
-from dask_rac.engines.in_memory import run
-from dask_rac.engines.matrix.given import open_pairs
+from dask_rac.engines.given import open_pairs
+from dask_rac.engines.in_memory import run, run_pairs
 from dask_rac.engines.rows.load import load_graph
 from dask_rac.tasks.machine import memory_limit
 from dask_rac.tasks.team import Team
@@ -26,7 +26,7 @@ def compile_pair_kernels() -> float:
     with Team(1) as team:
         for linkage in ("average", "single"):
             settings = checked_settings(linkage, None, "distance", metric="euclidean")
-            run(open_pairs(points, settings), settings, team, lambda _: None, Limits())
+            run_pairs(open_pairs(points, settings), settings, team, lambda _: None, Limits(), memory=memory_limit())
     return perf_counter() - started
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from dask_rac.base.parameters import GRAPHS, METRIC, PAIRS_METRIC, SETTINGS, Parameter
+from dask_rac.base.parameters import GRAPHS, METRIC, PAIRS_ENGINE, PAIRS_METRIC, SETTINGS, Parameter
 
 Check = Callable[[Any], Any]
 """Returns a value in its final form; raises ValueError saying what it should be."""
@@ -143,6 +143,7 @@ STEPS: dict[str, dict[str, Key]] = {
         "edges": Key(_text),
         "vectors": Key(_text),
         "metric": Key(_text, PAIRS_METRIC.default),
+        "engine": Key(_text, PAIRS_ENGINE.default),
         "linkage": _setting("linkage", _text),
         "missing": _setting("missing", _number_or_word),
         "weights": _setting("weights", _text),

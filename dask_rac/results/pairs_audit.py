@@ -12,7 +12,7 @@ from dask_rac.base.errors import InputError
 from dask_rac.base.events import Event, Listener
 from dask_rac.base.settings import Settings
 from dask_rac.base.spans import Span
-from dask_rac.engines.matrix.given import open_pairs
+from dask_rac.engines.given import open_pairs
 from dask_rac.results.audit import EdgeTaker
 from dask_rac.tasks.team import Team
 from dask_rac.vectors.pairs.contract import AllPairs

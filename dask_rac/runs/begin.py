@@ -23,11 +23,11 @@ from dask_rac.edges.given_names import GivenNames, open_names
 from dask_rac.edges.numbering import refuse_stated_nodes
 from dask_rac.edges.source import EdgeSource, open_edges
 from dask_rac.edges.streams import EdgeStream
+from dask_rac.engines.choice import choose_engine, expected_pairs
 from dask_rac.engines.contract import Limits
 from dask_rac.engines.forest.state import ForestEdges
 from dask_rac.engines.forest.stored import Extension
-from dask_rac.engines.matrix.given import open_pairs
-from dask_rac.engines.matrix.in_memory import refuse_large
+from dask_rac.engines.given import open_pairs
 from dask_rac.engines.numbering import NumberingPlan, name_sizes, new_attempt, number_edges
 from dask_rac.engines.rows.load import Graph, load_graph
 from dask_rac.engines.warmup import compile_kernels, compile_pair_kernels
@@ -51,6 +51,8 @@ from dask_rac.tasks.client import choose_scheduler
 from dask_rac.tasks.machine import memory_limit, new_team, versions
 from dask_rac.tasks.scheduler import Scheduler
 from dask_rac.tasks.task_graph import TaskGraph
+from dask_rac.vectors.pairs.contract import AllPairs
+from dask_rac.vectors.pairs.vector_pairs import VectorPairs
 
 
 def spool_graph(frame: Any, store: Folder) -> TaskGraph:
@@ -102,29 +104,41 @@ def begin_pairs_run(given: Any, settings: Settings, options: RunOptions, report:
     check_options(options)
     store, scheduler = Folder(options.store), choose_scheduler(options.client)
     budget = scheduler.budget(options.memory)
-    pairs = open_pairs(given, settings)
+    shipped = shippable_pairs(given)
+    pairs = open_pairs(shipped, settings)
     if options.names is not None:
         options.names.check_count(pairs.nodes, "vectors")
-    refuse_large(pairs.nodes, budget.process)
     with new_team() as team:
         pairs.check(team, report)
+    engine, _ = choose_engine(expected_pairs(pairs), settings, budget, options.engine)
+    if engine.name != "matrix":
+        _check_beyond_memory(pairs, given)
     with compiling(partial(report, Event("compile"))):
         compile_pair_kernels()
     on_disk = isinstance(given, str | PathLike)
     name, mark = (full_name(fspath(given)), files_fingerprint(fspath(given))) if on_disk else (None, "")
     with _new_store(store) as undo, store.locked() as held:
-        scheduler.check(store, None)
+        scheduler.check(store, pairs.source if on_disk and isinstance(pairs, VectorPairs) else None)
         if held and store.exists(NAMES):
             remove_ours(store, NAMES)
         memory = given_bytes(options)
-        header = Header(settings, name, mark, "float64", None, None, versions(), "matrix", memory)
+        header = Header(settings, name, mark, "float64", None, None, versions(), engine.name, memory)
         header = _begin_store(store, header, options.names, options.limits)
         undo.append(HEADER)
         run = StoredRun(store, header, scheduler, budget, report, options.limits, exclusive=held)
-        with resumable(store):
-            run.go(shippable_pairs(given))
+        with resumable(store), compiling(partial(report, Event("compile"))):
+            run.go(shipped)
     report(Event("done", run.facts.nodes, run.journal.merged))
     return run.journal
+
+
+def _check_beyond_memory(pairs: AllPairs, given: Any) -> None:
+    """Raise if distances that are gone through more than once are not where tasks can read them again."""
+    if not isinstance(pairs, VectorPairs) and not isinstance(given, str | PathLike):
+        raise InputError(
+            f"the matrix of {pairs.nodes:,} points does not fit in memory a second time, and it is not on disk: write "
+            "it with numpy.save or to_zarr, and give its path"
+        )
 
 
 def run_to_end(run: StoredRun, given: EdgeSource | Graph | None, forest: Iterable[ForestEdges] | None = None) -> None:

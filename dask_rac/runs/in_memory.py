@@ -23,17 +23,18 @@ from dask_rac.base.text import size_text
 from dask_rac.edges.checks import check_missing
 from dask_rac.edges.given import is_dask_frame, require_columns
 from dask_rac.edges.source import is_table, open_edges
+from dask_rac.engines.choice import choose_engine, expected_pairs
 from dask_rac.engines.contract import Limits, MergeList
-from dask_rac.engines.in_memory import run
-from dask_rac.engines.matrix.given import open_pairs
-from dask_rac.engines.matrix.in_memory import refuse_large
+from dask_rac.engines.given import open_pairs
+from dask_rac.engines.in_memory import run, run_pairs
 from dask_rac.engines.rows.load import load_graph
 from dask_rac.engines.rows.needs import EntrySizes, rest_bytes
 from dask_rac.engines.warmup import compile_kernels, compile_pair_kernels
 from dask_rac.kernels.arrays import Merges
 from dask_rac.kernels.jit import compiling
-from dask_rac.runs.options import PlanOptions, RunOptions
+from dask_rac.runs.options import PlanOptions, RunOptions, given_bytes
 from dask_rac.tasks import messages
+from dask_rac.tasks.budget import Budget
 from dask_rac.tasks.client import choose_scheduler
 from dask_rac.tasks.machine import memory_limit, new_team
 from dask_rac.tasks.task_graph import computed, is_lazy, lazy_list, single_task
@@ -58,6 +59,10 @@ class Task:
     limits: Limits
     token: str = ""
     """Under which it sends its events."""
+    engine: str = ""
+    """For all pairs, if the user names one."""
+    memory: int | None = None
+    """For all pairs, the bytes of arrays, if the user limits them."""
 
 
 def cluster_edges(edges: Any, settings: Settings, options: PlanOptions, report: Listener) -> MergeList:
@@ -85,7 +90,8 @@ def _prefer_largest(place: Workers, limits: dict[str, int]) -> None:
 def cluster_pairs(given: Any, settings: Settings, options: PlanOptions, report: Listener) -> MergeList:
     """Cluster all pairs of vectors, or of a matrix, in the memory of this process or of a worker."""
     named = None if options.names is None else options.names.count
-    place, task = choose_scheduler(options.client), Task(named, settings, options.limits)
+    place, memory = choose_scheduler(options.client), given_bytes(options)
+    task = Task(named, settings, options.limits, engine=options.engine, memory=memory)
     if isinstance(place, Threads):
         with new_team() as team:
             return find_merges(given, task, team, memory_limit(), report)
@@ -93,7 +99,7 @@ def cluster_pairs(given: Any, settings: Settings, options: PlanOptions, report: 
     most = max(limits.values())
     shipped = shippable_pairs(given)
     if not isinstance(shipped, str):
-        refuse_large(open_pairs(shipped, settings).nodes, pairs_room(shipped, most))
+        _check_fits(shipped, settings, memory or pairs_room(shipped, most), options.engine)
     _prefer_largest(place, limits)
     return _compute(place, shipped, task, report)
 
@@ -105,7 +111,17 @@ def check_pairs(given: Any, settings: Settings, options: PlanOptions) -> None:
         options.names.check_count(nodes, "vectors")
     if isinstance(place, Threads):
         stored = isinstance(options, RunOptions)
-        refuse_large(nodes, place.budget(options.memory).process if stored else pairs_room(given, memory_limit()))
+        room = (
+            place.budget(options.memory).process
+            if stored
+            else given_bytes(options) or pairs_room(given, memory_limit())
+        )
+        _check_fits(given, settings, room, options.engine)
+
+
+def _check_fits(given: Any, settings: Settings, room: int, name: str) -> None:
+    """Raise if no engine, or not the named one, can cluster all pairs in so many bytes."""
+    choose_engine(expected_pairs(open_pairs(given, settings)), settings, Budget(room, 1, 1), name)
 
 
 def pairs_room(given: Any, limit: int) -> int:
@@ -137,10 +153,10 @@ def _merge_pairs(given: Any, task: Task, team: Team, memory: int, report: Listen
     pairs = open_pairs(given, task.settings)
     if task.n_nodes not in (None, pairs.nodes):
         raise InputError(f"there are {task.n_nodes:,} names for {pairs.nodes:,} vectors: give one name for each")
-    refuse_large(pairs.nodes, pairs_room(given, memory))
+    room = task.memory or pairs_room(given, memory)
     with compiling(partial(report, Event("compile", pairs.nodes))):
         compile_pair_kernels()
-    found = run(pairs, task.settings, team, report, task.limits)
+        found = run_pairs(pairs, task.settings, team, report, task.limits, memory=room, name=task.engine)
     report(Event("done", pairs.nodes, len(found.round)))
     return found
 

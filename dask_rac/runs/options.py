@@ -23,6 +23,8 @@ class PlanOptions:
     limits: Limits = field(default_factory=Limits, kw_only=True)
     names: GivenNames | None = field(default=None, kw_only=True)
     """The names of the nodes, if they are known before the edges are read."""
+    engine: str = field(default="", kw_only=True)
+    """The engine for all pairs, if the user names one."""
 
 
 @dataclass(frozen=True)

@@ -13,15 +13,15 @@ from dask_rac.base.settings import Settings
 from dask_rac.base.text import size_text
 from dask_rac.edges.source import BATCH_ROWS, EdgeSource, open_edges
 from dask_rac.engines import engine_for
-from dask_rac.engines.contract import Expected
-from dask_rac.engines.matrix.given import open_pairs
+from dask_rac.engines.choice import choose_engine, expected_pairs
+from dask_rac.engines.contract import Expected, Passes, Sizes
+from dask_rac.engines.given import open_pairs
 from dask_rac.engines.rows.intake import scan_graph
 from dask_rac.runs.options import PlanOptions, check_options
 from dask_rac.show.cards import card
 from dask_rac.tasks.budget import Budget
 from dask_rac.tasks.client import choose_scheduler
 from dask_rac.tasks.scheduler import Scheduler
-from dask_rac.vectors.pairs.triangle import triangle_entries
 
 
 @dataclass(frozen=True)
@@ -50,6 +50,10 @@ class Plan:
     """Bytes that each process needs for the nodes alone, however many shards there are; part of `memory`."""
     metric: str = ""
     """For all pairs, how vectors are compared; empty for the edges of a graph."""
+    engine: str = ""
+    """For all pairs, which engine would run."""
+    passes: Passes | None = None
+    """For all pairs beyond memory, how often they are gone through, and for what."""
 
     def visualize(self, *arguments: Any, **keywords: Any) -> Any:
         """Draw the graph of the first round, like `visualize` of Dask's own collections."""
@@ -65,7 +69,8 @@ class Plan:
     def to_json(self) -> dict[str, Any]:
         """Return the numbers as a dict, for other programs."""
         known = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "graph"}
-        return {**known, "budget": asdict(self.budget), "tasks": len(self.graph.tasks)}
+        passes = None if self.passes is None else asdict(self.passes)
+        return {**known, "budget": asdict(self.budget), "passes": passes, "tasks": len(self.graph.tasks)}
 
     def facts(self) -> dict[str, str]:
         """Return a short summary: a text for each name."""
@@ -74,9 +79,11 @@ class Plan:
             return {
                 "nodes": f"{self.nodes:,}",
                 "pairs": f"{self.edges:,}",
+                "engine": self.engine,
+                **_pass_facts(self.passes),
                 "memory": memory,
-                "disk": f"{size_text(self.disk)} for merges",
-                "processes": f"1 of {self.budget.threads} threads",
+                "disk": size_text(self.disk) if self.passes else f"{size_text(self.disk)} for merges",
+                "processes": f"{self.budget.processes} of {self.budget.threads} threads",
             }
         return {
             "nodes": f"{self.nodes:,}",
@@ -90,13 +97,22 @@ class Plan:
         }
 
 
+def _pass_facts(passes: Passes | None) -> dict[str, str]:
+    """Return what to say of the passes over all pairs."""
+    if passes is None:
+        return {}
+    facts = {"passes": f"about {passes.pairs:.1f} over all pairs, in {passes.tiles:,} tiles"}
+    facts |= {"near": passes.near} if passes.near else {}
+    return facts | ({"left for a matrix": f"about {passes.left:,} clusters"} if passes.left else {})
+
+
 def plan_stored(edges: Any, settings: Settings, options: PlanOptions, report: Listener) -> Plan:
     """Estimate the resources of a run."""
     check_options(options)
     scheduler = choose_scheduler(options.client)
     budget = scheduler.budget(options.memory)
     if settings.metric:
-        return plan_pairs(open_pairs(edges, settings).nodes, settings, budget)
+        return plan_pairs(expected_pairs(open_pairs(edges, settings), sampled=True), settings, budget, options.engine)
     if not isinstance(edges, str | PathLike):
         raise InputError("plan() needs edges on disk: give the path of a Parquet file or folder, or of a Zarr group")
     source = open_edges(edges)
@@ -110,15 +126,21 @@ def plan_stored(edges: Any, settings: Settings, options: PlanOptions, report: Li
     return plan_sizes(given, settings, options.shards, budget)
 
 
-def plan_pairs(nodes: int, settings: Settings, budget: Budget) -> Plan:
-    """What a run on all pairs of some nodes would take, by one process."""
-    own = Budget(budget.process, 1, budget.threads)
-    return plan_sizes(Expected(nodes, triangle_entries(nodes), "float64", 0), settings, None, own)
+def plan_pairs(given: Expected, settings: Settings, budget: Budget, name: str = "") -> Plan:
+    """What a run on all pairs would take, by the engine of this name or the one that fits."""
+    engine, sizes = choose_engine(given, settings, budget, name)
+    if engine.name == "matrix":
+        budget = Budget(budget.process, 1, budget.threads)
+    return _plan(given, settings, budget, sizes, engine.name)
 
 
 def plan_sizes(given: Expected, settings: Settings, shards: int | None, budget: Budget) -> Plan:
     """What a run on edges of this size would take; `shards` is the number that the user wants, if any."""
-    sizes = engine_for(settings).sizes(given, settings, shards, budget)
+    return _plan(given, settings, budget, engine_for(settings).sizes(given, settings, shards, budget))
+
+
+def _plan(given: Expected, settings: Settings, budget: Budget, sizes: Sizes, engine: str = "") -> Plan:
+    """Return what an engine would take as people read it."""
     return Plan(
         nodes=given.nodes,
         edges=given.rows,
@@ -131,6 +153,8 @@ def plan_sizes(given: Expected, settings: Settings, shards: int | None, budget: 
         graph=sizes.graph,
         node_bytes=sizes.node_bytes,
         metric=settings.metric,
+        engine=engine,
+        passes=sizes.passes,
     )
 
 

@@ -82,7 +82,7 @@ def _continue(run: StoredRun, trust_source: bool) -> None:
     with explained(store.url):
         run.adopt(newest_sound(store, edges=header.source is not None))
     if header.settings.metric:
-        _begin_again(run, trust_source)
+        _continue_pairs(run, trust_source)
         return
     source = None
     if header.source is not None and (not run.chain or run.chain[-1].state is not None):
@@ -100,19 +100,20 @@ def _continue(run: StoredRun, trust_source: bool) -> None:
     run_to_end(run, source)
 
 
-def _begin_again(run: StoredRun, trust_source: bool) -> None:
-    """Run on all pairs again, from their start: such a run is one step."""
+def _continue_pairs(run: StoredRun, trust_source: bool) -> None:
+    """Run on all pairs to the end; by the matrix engine such a run is one step, and begins again."""
     store, header = run.store, run.header
-    if run.chain:
+    if run.chain and run.chain[-1].state is None:
         return
-    if header.source is None:
+    if header.source is None and not run.chain:
         raise StoreError(
-            f"{store.url} was stopped before its merges were written, and its vectors or distances were not on disk: "
+            f"{store.url} was stopped before anything was written, and its vectors or distances were not on disk: "
             "start a new run in another folder"
         )
-    if not trust_source:
-        check_trusted(store, header.source)
-    check_source(header, header.source, files_fingerprint(header.source))
+    if header.source is not None:
+        if not trust_source:
+            check_trusted(store, header.source)
+        check_source(header, header.source, files_fingerprint(header.source))
     with compiling(partial(run.report, Event("compile"))):
         compile_pair_kernels()
     with explained(store.url):

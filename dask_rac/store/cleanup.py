@@ -11,6 +11,7 @@ from dask_rac.base.names import (
     MANIFESTS,
     MERGES,
     NAMES,
+    PAIRS_FOLDERS,
     ROUNDS,
     STATISTICS,
     TREE,
@@ -30,6 +31,7 @@ def clean_store(store: Folder, chain: Sequence[Manifest], kept: Iterable[State],
 
     A step that is not committed may belong to another run, unless `everything` is set.
     """
+    kept = tuple(kept)
     tables = {table.name for manifest in chain for table in manifest.merges}
     groups = {name for state in kept for name in state.groups}
     committed, present = step_name(len(chain)), store.names()
@@ -47,10 +49,20 @@ def clean_store(store: Folder, chain: Sequence[Manifest], kept: Iterable[State],
         _clean_names(store, chain, committed, everything)
     if chain and INPUT in present:
         remove_ours(store, INPUT)
+    if chain:
+        _clean_pairs(store, kept, present)
     for folder in ("", MANIFESTS, STATISTICS) if store.local else ():  # objects appear whole
         for name in store.names(folder):
             if is_temporary(name) and is_ours(folder, name):
                 store.remove(f"{folder}/{name}".lstrip("/"))
+
+
+def _clean_pairs(store: Folder, kept: Iterable[State], present: Sequence[str]) -> None:
+    """Delete vectors and near pairs that no state needs."""
+    needed = {name for state in kept for name in state.own.get("needs", ())}
+    for folder in PAIRS_FOLDERS:
+        if folder in present and folder.partition(".")[0] not in needed:
+            store.remove(folder)
 
 
 def _clean_names(store: Folder, chain: Sequence[Manifest], committed: str, everything: bool) -> None:

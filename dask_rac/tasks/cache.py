@@ -15,9 +15,9 @@ from dask_rac.kernels.arrays import Ids
 
 T = TypeVar("T")
 
-Kind = Literal["vector", "fates", "kdtree", "bounds"]
+Kind = Literal["vector", "fates", "kdtree", "bounds", "pass", "spans"]
 """A vector over all nodes or clusters, what becomes of clusters in a round; a k-d tree of all vectors, how far lists of
-neighbours reach."""
+neighbours reach; what a pass over all pairs needs of the vectors; vectors in the order in which pairs are spanned."""
 
 _locks = {kind: threading.RLock() for kind in get_args(Kind)}  # making a value may need one of another kind
 _kept: dict[str, tuple[Any, Any]] = {}

@@ -70,7 +70,8 @@ SHAPES: dict[str, tuple[Any, dict[str, Any], list[str]]] = {
         {"metric": "cosine", "graph": {"k": 3}},
         ["metric='cosine' and graph= are both given", "graph=dict(metric=...)"],
     ),
-    "memory without a store": (POINTS, {"memory": "1GB"}, ["memory= is only for runs through the disk"]),
+    "an unknown engine": (POINTS, {"engine": "fast"}, ["engine='fast' is unknown", "'matrix', 'points', 'certain'"]),
+    "another engine": (POINTS, {"linkage": "complete", "engine": "points"}, ["engine='points' cannot do", "'certain'"]),
 }
 """What can be known without looking at values."""
 
@@ -114,7 +115,7 @@ def test_it_is_refused_in_memory(case: str) -> None:
     refused(lambda: dask_rac.cluster(given, **options), parts)
 
 
-@pytest.mark.parametrize("case", sorted(CASES.keys() - {"memory without a store"}))
+@pytest.mark.parametrize("case", sorted(CASES))
 def test_it_is_refused_with_a_store_of_which_nothing_stays(case: str, tmp_path: Path) -> None:
     given, options, parts = CASES[case]
     refused(lambda: dask_rac.cluster(given, **options, store=tmp_path / "run"), parts)
@@ -155,7 +156,7 @@ def test_shards_are_refused_with_a_store(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("linkage", ["average", "single", "ward"])
-def test_what_does_not_fit_in_memory_is_refused_with_what_would(
+def test_a_matrix_that_does_not_fit_in_memory_is_refused_with_what_would(
     linkage: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(in_memory, "memory_limit", lambda: 318_000_000)
@@ -163,22 +164,31 @@ def test_what_does_not_fit_in_memory_is_refused_with_what_would(
     parts = [
         "all pairs of 1,000 nodes need 4.4 MB",
         "may be used, enough for 6",
+        "leave out engine=",
         "graph=dict(k=15) or knn_graph",
         "graph=dict(eps=...) or eps_graph",
     ]
     with pytest.raises(dask_rac.ResourceError) as raised:
-        dask_rac.cluster(points, linkage)
+        dask_rac.cluster(points, linkage, engine="matrix")
     assert all(part in str(raised.value) for part in parts)
-    dask_rac.cluster(points[:600], linkage)
+    dask_rac.cluster(points[:600], linkage, engine="matrix")
     for wait in (True, False):
         with pytest.raises(dask_rac.ResourceError) as raised:
-            dask_rac.cluster(points, linkage, memory="2MB", store=tmp_path / "run", wait=wait)
+            dask_rac.cluster(points, linkage, engine="matrix", memory="2MB", store=tmp_path / "run", wait=wait)
         assert all(part in str(raised.value) for part in parts)
         assert not list(tmp_path.iterdir())
     with pytest.raises(dask_rac.ResourceError, match="all pairs of 1,000 nodes"):
-        dask_rac.cluster(points, linkage, wait=False)
-    with pytest.raises(dask_rac.ResourceError, match="all pairs of 1,000 nodes"):
-        dask_rac.linkage(points, linkage)
+        dask_rac.cluster(points, linkage, engine="matrix", wait=False)
+
+
+@pytest.mark.parametrize("linkage", ["average", "single", "ward"])
+def test_what_fits_in_no_way_is_refused_with_what_would(linkage: str, tmp_path: Path) -> None:
+    points = np.random.default_rng(1).random((1000, 2))
+    for store in (None, tmp_path / "run"):
+        place: dict[str, Any] = {"store": store, "memory": "100kB"}
+        with pytest.raises(dask_rac.ResourceError, match="may be used: set memory="):
+            dask_rac.cluster(points, linkage, **place)
+        assert not list(tmp_path.iterdir())
 
 
 def test_a_store_that_is_taken_is_refused_before_anything_is_computed(tmp_path: Path) -> None:

@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 
 from dask_rac.base.settings import checked_settings
 from dask_rac.engines.forest.state import ForestEdges, tree_order
-from dask_rac.engines.matrix.state import CODES, Matrix, first_matrix
+from dask_rac.engines.matrix.state import CODES, Matrix, first_matrix, members_of
+from dask_rac.engines.start import single_nodes
 from dask_rac.kernels.arrays import empty_merges
 from dask_rac.kernels.matrix.fold import fold_ending, fold_rows
 from dask_rac.kernels.matrix.match import live_slots, match, unite
@@ -27,7 +28,7 @@ from dask_rac.kernels.matrix.search import (
     take_searches,
     wanted_slots,
 )
-from dask_rac.kernels.matrix.spanning import span_groups, unite_spans
+from dask_rac.kernels.matrix.spanning import name_ends, span_groups, unite_spans
 from dask_rac.kernels.matrix.ties import list_members, pair_tie, prefers
 from dask_rac.kernels.matrix.weights import least
 from tests.reference import edge_tie, hash64
@@ -43,7 +44,7 @@ SEEDS = st.integers(0, 2**32 - 1)
 def matrix_of(condensed: NDArray[np.float64], linkage: str = "average") -> Matrix:
     """Clusters of one node each; for ward the distances are taken as squares."""
     settings = checked_settings(linkage, None, "distance", metric="precomputed")
-    return first_matrix(condensed[::-1].copy(), edges_of(condensed)[0], settings)
+    return first_matrix(condensed[::-1].copy(), single_nodes(edges_of(condensed)[0]), settings)
 
 
 def draw_pairs(matrix: Matrix, random: np.random.Generator) -> int:
@@ -162,16 +163,18 @@ def test_spanning_trees_of_parts_give_single_linkage(
     condensed: NDArray[np.float64], parts: int, ceiling: float
 ) -> None:
     nodes, triangle = edges_of(condensed)[0], condensed[::-1].copy()
+    members, forest = members_of(single_nodes(nodes)), (np.arange(nodes), np.ones(nodes, np.int64))
     borders = [span for span in cuts(nodes, parts) if span[0] < span[1]]
     trees = []
     for low, high in combinations_with_replacement(borders, 2):
         tree = ForestEdges(np.empty(nodes, np.int64), np.empty(nodes, np.int64), np.empty(nodes))
-        count = span_groups(triangle, nodes, (*low, *high), tree)
+        count = span_groups(triangle, members, (*low, *high), tree)
         assert count == (low[1] - low[0] + (high[1] - high[0] if low != high else 0)) - 1
         trees.append(ForestEdges._make(column[:count] for column in tree))
+        name_ends(members, trees[-1])
     tree = ForestEdges._make(np.concatenate(columns) for columns in zip(*trees, strict=True))
     merges = empty_merges(nodes, np.dtype(np.int64))
-    count = unite_spans(tree_order(tree), tree, ceiling, merges)
+    count = unite_spans(tree_order(tree), tree, forest, ceiling, merges)
     found = list(zip(*(column[:count].tolist() for column in merges), strict=True))
     expected = oracle(condensed, "single", None if ceiling == np.inf else ceiling)
     assert found == [(m.left, m.right, float(m.height), m.size) for m in expected]

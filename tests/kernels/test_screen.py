@@ -178,7 +178,7 @@ def test_sums_of_differences() -> None:
 def test_the_kth_smallest(values: list[int], data: st.DataObject) -> None:
     k = data.draw(st.integers(1, len(values)))
     room = np.append(np.array(values, np.float64), -np.inf)  # entries beyond the count are ignored
-    assert screen._smallest(room, len(values), k) == sorted(values)[k - 1]
+    assert screen.smallest(room, len(values), k) == sorted(values)[k - 1]
     assert sorted(room[:-1].tolist()) == sorted(values)
 
 

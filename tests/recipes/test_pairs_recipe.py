@@ -97,10 +97,10 @@ def test_edges_have_no_metric(recipe: Path, tmp_path: Path) -> None:
 
 def test_memory_is_forecast_from_the_number_of_vectors(recipe: Path, tmp_path: Path) -> None:
     forecasts = {planned.step.name: planned.forecast for planned in runner(recipe).plan()}
-    assert forecasts["cluster"].text == "19,900 pairs, 0.239 MB of memory"
+    assert forecasts["cluster"].text == "19,900 pairs by matrix, 0.239 MB of memory"
     assert forecasts["verify"].text == "reads 19,900 pairs once"
-    with pytest.raises(dask_rac.ResourceError, match="all pairs of 5,000,000 nodes need"):
-        run(recipe, "generate.nodes=5e6")
+    with pytest.raises(dask_rac.ResourceError, match=r"500,000,000 (nodes|vectors).* need"):
+        run(recipe, "generate.nodes=5e8")
     assert not (tmp_path / "out").exists()
     elsewhere = {planned.step.name: planned.forecast.text for planned in runner(recipe, "scheduler=tcp://h:1").plan()}
     assert elsewhere["cluster"] == "planned when the workers are connected"

@@ -175,13 +175,13 @@ def test_a_worker_refuses_what_is_wrong_or_too_large(client: Client, path: Path)
     wrong[3, 8] = -1
     with pytest.raises(dask_rac.InputError, match="row 3, column 8"):
         dask_rac.cluster(wrong, metric="precomputed", client=client)
-    many = np.zeros((20_000, 1))
+    many = np.arange(20_000.0)[:, None]
     with pytest.raises(dask_rac.ResourceError, match="all pairs of 20,000 nodes need"):
-        dask_rac.cluster(many, client=client)
+        dask_rac.cluster(many, engine="matrix", client=client)
     square = np.zeros((8_000, 8_000))  # beside it a worker of 1 GB has no room for half of it
     with pytest.raises(dask_rac.ResourceError, match="all pairs of 8,000 nodes need"):
-        dask_rac.cluster(square, metric="precomputed", client=client)
+        dask_rac.cluster(square, metric="precomputed", engine="matrix", client=client)
     np.save(path, many)
     with pytest.raises(dask_rac.ResourceError, match="all pairs of 20,000 nodes need"):
-        dask_rac.cluster(path, client=client)
+        dask_rac.cluster(path, engine="matrix", client=client)
     assert nothing_left(client)

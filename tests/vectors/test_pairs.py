@@ -36,7 +36,9 @@ SCIPY: dict[str, Any] = {
 
 def filled(vectors: Any, metric: str = "euclidean", threads: int = 2) -> NDArray[np.float64]:
     with Team(threads) as team:
-        return fill_triangle(open_vector_pairs(vectors, metric), team, lambda _: None)
+        pairs = open_vector_pairs(vectors, metric)
+        pairs.check(team, lambda _: None)
+        return fill_triangle(pairs, team, lambda _: None)
 
 
 def drawn(rows: int, dimensions: int, form: str, seed: int = 0) -> Any:

@@ -27,6 +27,10 @@ class ForestEngine:
     linkages = frozenset({"single"})
     all_pairs = False
 
+    def suits(self, given: Expected, settings: Settings) -> bool:
+        """Whatever is given."""
+        return True
+
     def sizes(self, given: Expected, settings: Settings, shards: int | None, budget: Budget) -> Sizes:
         """Project shards, memory and disk."""
         return project(given, settings, shards, budget, forest_graph)

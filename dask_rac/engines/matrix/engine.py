@@ -25,6 +25,10 @@ class MatrixEngine:
     linkages = frozenset({"average", "complete", "single", "ward", "weighted"})
     all_pairs = True
 
+    def suits(self, given: Expected, settings: Settings) -> bool:
+        """Whatever is given."""
+        return True
+
     def sizes(self, given: Expected, settings: Settings, shards: int | None, budget: Budget) -> Sizes:
         """Project memory; nothing but merges goes to the disk."""
         refuse_large(given.nodes, budget.process)

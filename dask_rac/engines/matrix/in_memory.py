@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import combinations_with_replacement
 from time import perf_counter
 
 import numpy as np
@@ -15,34 +14,61 @@ from dask_rac.base.settings import Settings
 from dask_rac.base.spans import Span, even_spans
 from dask_rac.base.text import size_text
 from dask_rac.engines.contract import Limits, MergeList
-from dask_rac.engines.forest.state import ForestEdges, ends_of, tree_order
+from dask_rac.engines.given import GivenPairs
 from dask_rac.engines.matrix.round import first_nearest, matrix_round
-from dask_rac.engines.matrix.state import Matrix, first_matrix
+from dask_rac.engines.matrix.span import span_pairs
+from dask_rac.engines.matrix.state import CODES, SUMS, Matrix, first_matrix
+from dask_rac.engines.start import Start
 from dask_rac.kernels.arrays import Merges, empty_merges, part
 from dask_rac.kernels.matrix.rounds import merge_alone
-from dask_rac.kernels.matrix.spanning import span_groups, unite_spans
+from dask_rac.kernels.matrix.weights import multiply_sizes
 from dask_rac.tasks.team import Team
 from dask_rac.vectors.pairs.contract import AllPairs
-from dask_rac.vectors.pairs.triangle import fill_triangle, triangle_bytes, triangle_entries
+from dask_rac.vectors.pairs.triangle import fill_triangle, rows_of, triangle_bytes, triangle_entries, triangle_spans
 
 NODE_BYTES = 400  # per node, beside the triangle: clusters, pairs, and the bests of each part of a pass
 
 
-def merge_pairs(pairs: AllPairs, settings: Settings, team: Team, report: Listener, limits: Limits) -> MergeList:
+def merge_pairs(given: GivenPairs, settings: Settings, team: Team, report: Listener, limits: Limits) -> MergeList:
     """Cluster all pairs of some nodes."""
-    return merge_triangle(fill_triangle(pairs, team, report), pairs, settings, team, report, limits)
+    triangle = fill_triangle(given.pairs, team, report)
+    square_for(triangle, given.pairs, settings, team)
+    return merge_triangle(triangle, given.start, settings, team, report, limits)
+
+
+def square_for(triangle: NDArray[np.float64], pairs: AllPairs, settings: Settings, team: Team) -> None:
+    """Square the weights of a triangle, unless they are what the linkage needs already."""
+    if settings.linkage == "ward" and not pairs.squares:
+        team.run(lambda span: np.square(triangle[slice(*span)], out=triangle[slice(*span)]), _spans(triangle, team))
 
 
 def merge_triangle(
-    triangle: NDArray[np.float64], pairs: AllPairs, settings: Settings, team: Team, report: Listener, limits: Limits
+    triangle: NDArray[np.float64], start: Start, settings: Settings, team: Team, report: Listener, limits: Limits
 ) -> MergeList:
-    """Cluster all pairs whose triangle is given, which is used up."""
-    report(Event("rounds", pairs.nodes))
+    """Cluster the nodes of a start whose clusters have equal nodes each, such as single ones.
+
+    The triangle has the weights of these nodes, one for each pair of clusters; for ward linkage these are squared
+    distances (`square_for`). It is used up.
+    """
+    if CODES.get(settings.linkage) in SUMS and start.nodes > len(start.ids):
+        size = start.size[::-1].copy()
+        spans = triangle_spans(len(size), 4 * team.threads)
+        team.run(lambda span: multiply_sizes(size, span, rows_of(triangle, *span)), spans)
+    return merge_reduced(triangle, start, settings, team, report, limits)
+
+
+def merge_reduced(
+    triangle: NDArray[np.float64], start: Start, settings: Settings, team: Team, report: Listener, limits: Limits
+) -> MergeList:
+    """Cluster the nodes of a start, given the triangle of its clusters, which is used up.
+
+    Entries are those of `kernels.matrix.weights`, the smallest weight for single linkage. By ward and single linkage,
+    the nodes of each cluster of the start must be equal.
+    """
+    report(Event("rounds", start.nodes))
     if settings.linkage == "single":
-        return _span(triangle, pairs.nodes, settings, team, limits)
-    if settings.linkage == "ward" and not pairs.squares:
-        team.run(lambda span: np.square(triangle[slice(*span)], out=triangle[slice(*span)]), _spans(triangle, team))
-    found = _merge(first_matrix(triangle, pairs.nodes, settings), settings, team, report, limits)
+        return span_pairs(triangle, start, _ceiling(settings), team, limits)
+    found = _merge(first_matrix(triangle, start, settings), start.nodes, settings, team, report, limits)
     if settings.linkage == "ward":
         np.sqrt(np.maximum(found.merges.height, 0.0), out=found.merges.height)
     return found
@@ -54,8 +80,8 @@ def refuse_large(nodes: int, memory: int) -> None:
     if needed > memory:
         raise ResourceError(
             f"all pairs of {nodes:,} nodes need {size_text(needed)} of memory, and {size_text(memory)} may be used, "
-            f"enough for {_most_nodes(memory):,} nodes: allow more, or build a graph of near pairs instead, the "
-            "nearest neighbours with graph=dict(k=15) or knn_graph, or all pairs within a radius with "
+            f"enough for {_most_nodes(memory):,} nodes: allow more, leave out engine=, or build a graph of near pairs "
+            "instead, the nearest neighbours with graph=dict(k=15) or knn_graph, or all pairs within a radius with "
             "graph=dict(eps=...) or eps_graph"
         )
 
@@ -84,10 +110,10 @@ def _ceiling(settings: Settings) -> float:
     return height * abs(height) if settings.linkage == "ward" else height
 
 
-def _merge(matrix: Matrix, settings: Settings, team: Team, report: Listener, limits: Limits) -> MergeList:
-    """Run rounds until no pair is left."""
-    nodes, ceiling = matrix.slots, _ceiling(settings)
-    merges, when = empty_merges(nodes, np.dtype(np.int64)), np.empty(nodes, np.int32)
+def _merge(matrix: Matrix, nodes: int, settings: Settings, team: Team, report: Listener, limits: Limits) -> MergeList:
+    """Run rounds until no pair is left; there are `nodes` in all clusters."""
+    ceiling = _ceiling(settings)
+    merges, when = empty_merges(matrix.slots, np.dtype(np.int64)), np.empty(matrix.slots, np.int32)
     started, merged = perf_counter(), 0
     first_nearest(matrix, team)
     nearest_seconds = perf_counter() - started
@@ -124,25 +150,3 @@ def _merge_alone(matrix: Matrix, ceiling: float, limits: Limits, merges: Merges,
         RoundRecord(clusters, edges, pairs, updates, fold_seconds=edges * each, round=before + number)
         for number, ((clusters, pairs, updates), edges) in enumerate(zip(counts, entries, strict=True), 1)
     ]
-
-
-def _span(triangle: NDArray[np.float64], nodes: int, settings: Settings, team: Team, limits: Limits) -> MergeList:
-    """Run single linkage: the spanning trees of parts, then their edges from the lightest to the heaviest."""
-    started = perf_counter()
-    borders = even_spans(nodes, 1 if team.threads == 1 or nodes < limits.alone else 1 + int((2 * team.threads) ** 0.5))
-    jobs = [(*low, *high) for low, high in combinations_with_replacement(borders, 2)]
-
-    def span(job: tuple[int, ...]) -> ForestEdges:
-        room = job[1] - job[0] + job[3] - job[2]
-        tree = ForestEdges(np.empty(room, np.int64), np.empty(room, np.int64), np.empty(room))
-        return part(tree, None, span_groups(triangle, nodes, job, tree))
-
-    trees = team.run(span, sorted(jobs, key=lambda job: job[0] == job[2]))
-    tree = ForestEdges._make(np.concatenate(columns) for columns in zip(*trees, strict=True))
-    merges = empty_merges(nodes, np.dtype(np.int64))
-    order = tree_order(tree)
-    count = unite_spans(order, tree, _ceiling(settings), merges)
-    seconds = perf_counter() - started
-    record = RoundRecord(nodes, triangle_entries(nodes), count, finish_seconds=seconds, finisher=True, round=1)
-    ends, records = ends_of(tree, order[:count]), [record] if count else []
-    return MergeList(nodes, part(merges, None, count), np.ones(count, np.int32), records, ends=ends)

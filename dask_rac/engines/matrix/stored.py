@@ -8,21 +8,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dask_rac.base.events import RoundRecord
-from dask_rac.base.spans import batches
-from dask_rac.engines.contract import MergeList, Step, Work
-from dask_rac.engines.matrix.given import open_pairs
-from dask_rac.engines.matrix.in_memory import merge_triangle, refuse_large
-from dask_rac.engines.rows.packing import write_round
+from dask_rac.engines.contract import Step, Work
+from dask_rac.engines.given import open_pairs
+from dask_rac.engines.matrix.in_memory import merge_triangle, refuse_large, square_for
+from dask_rac.engines.prepare import joined, start_pairs, write_merges
 from dask_rac.engines.rows.receipts import Job, new_job
 from dask_rac.files.tables import TableRecord
-from dask_rac.kernels.arrays import Ends, part
 from dask_rac.kernels.tree.merges import raise_heights
 from dask_rac.store.manifest import Facts
 from dask_rac.store.statistics import reporting
 from dask_rac.tasks.task_graph import single_task
 from dask_rac.tasks.team import Team
 from dask_rac.vectors.pairs.contract import AllPairs
-from dask_rac.vectors.pairs.triangle import fill_triangle, triangle_bytes
+from dask_rac.vectors.pairs.triangle import fill_triangle, triangle_bytes, triangle_entries
 
 Merged = tuple[tuple[TableRecord, ...], tuple[RoundRecord, ...], Facts]
 """Files of merges, records of rounds, and what the pairs have shown."""
@@ -42,25 +40,20 @@ def merge_stored(job: Job, given: Any, memory: int, threads: int) -> Merged:
     with Team(threads) as team, reporting(job.store, job.attempt) as report:
         pairs = open_pairs(given, job.settings)
         refuse_large(pairs.nodes, memory)
-        triangle = fill_triangle(pairs, team, report)
-        facts = _facts(triangle, pairs, job.settings.sign)
-        found = merge_triangle(triangle, pairs, job.settings, team, report, job.limits)
+        pairs.check(team, report)
+        start, distinct, before = start_pairs(pairs, job.settings, team, report)
+        triangle = fill_triangle(distinct, team, report)
+        facts = _facts(triangle, pairs, len(start.ids) < pairs.nodes, job.settings.sign)
+        square_for(triangle, distinct, job.settings, team)
+        found = joined(before, merge_triangle(triangle, start, job.settings, team, report, job.limits))
     merges = found.merges
     raise_heights(merges.left, merges.right, merges.height, np.full(found.nodes, -np.inf))
-    tables = tuple(
-        write_round(job, number, part(merges, first, last), found.round[first:last], _ends(found, first, last))
-        for number, (first, last) in enumerate(batches(0, len(found.round), job.limits.part_merges))
-    )
-    return tables, tuple(found.records), facts
+    return write_merges(job, found), tuple(found.records), facts
 
 
-def _ends(found: MergeList, first: int, last: int) -> Ends | None:
-    """Return the edges that made some merges, by single linkage."""
-    return None if found.ends is None else part(found.ends, first, last)
-
-
-def _facts(triangle: NDArray[np.float64], pairs: AllPairs, sign: float) -> Facts:
-    """Return what is known of all pairs before they are merged."""
+def _facts(triangle: NDArray[np.float64], pairs: AllPairs, equal: bool, sign: float) -> Facts:
+    """Return what is known of all pairs before they are merged; some vectors may be equal, at distance 0."""
     ends = np.array([triangle.min(initial=np.inf), triangle.max(initial=-np.inf)]) if len(triangle) else np.zeros(2)
+    ends[0] = 0.0 if equal else ends[0]
     least, largest = sorted((sign * (np.sqrt(ends) if pairs.squares else ends) + 0.0).tolist())
-    return Facts(pairs.nodes, len(triangle), triangle_bytes(pairs.nodes), least, largest, 0, 0)
+    return Facts(pairs.nodes, triangle_entries(pairs.nodes), triangle_bytes(pairs.nodes), least, largest, 0, 0)

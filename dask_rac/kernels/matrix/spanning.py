@@ -1,8 +1,9 @@
 """The minimum spanning tree of all pairs, by Prim's algorithm: single linkage needs nothing else of the triangle.
 
 Edges are in the order of `kernels.forest`, so the tree is unique. Hence the edges of the whole tree are among those of
-the trees of parts that cover all pairs: nodes are cut into groups, a thread spans the pairs of two groups, or of one,
-and `unite_spans` goes through all edges found, from the lightest on.
+the trees of parts that cover all pairs: slots are cut into groups, a thread spans the pairs of two groups, or of one,
+and `unite_spans` goes through all edges found, from the lightest on. A slot may have several nodes: then the edge of
+two slots is the lightest of those between their nodes, all of which weigh the same.
 """
 
 from typing import NamedTuple
@@ -29,10 +30,11 @@ class Rest(NamedTuple):
 
 
 @kernel
-def span_groups(entry, nodes, groups, tree):
+def span_groups(entry, members, groups, tree):
     """Write the spanning tree of the pairs between two groups of slots, or within one; return its edges.
 
-    `groups` are the first and the last slot of each, the lower group first; `tree` gets nodes and weights.
+    `groups` are the first and the last slot of each, the lower group first; `tree` gets slots and weights. `members`
+    are those of `ties.py`.
     """
     first, last, second, end = groups
     apart = first != second
@@ -46,12 +48,12 @@ def span_groups(entry, nodes, groups, tree):
     while True:
         middle = np.searchsorted(rest.slot[:listed], last) if apart else listed
         below = new < last
-        reach_rest(entry, nodes, rest, new, (middle if apart and below else 0, middle if not below else listed))
-        at = next_of(nodes, rest, listed)
+        reach_rest(entry, members, rest, new, (middle if apart and below else 0, middle if not below else listed))
+        at = next_of(members, rest, listed)
         if at < 0:
             return found
         new = rest.slot[at]
-        source[found], target[found], weight[found] = nodes - 1 - new, nodes - 1 - rest.link[at], rest.reach[at]
+        source[found], target[found], weight[found] = new, rest.link[at], rest.reach[at]
         found += 1
         rest.link[at], rest.reach[at] = JOINED, np.inf
         joined += 1
@@ -60,31 +62,31 @@ def span_groups(entry, nodes, groups, tree):
 
 
 @kernel
-def reach_rest(entry, nodes, rest, new, span) -> None:
+def reach_rest(entry, members, rest, new, span) -> None:
     """Compare the entries of the newest slot of the tree with what the listed ones of `span` were reached by."""
     slot, reach, link = rest
     row = new * (new - 1) // 2
     middle = span[0] + np.searchsorted(slot[span[0] : span[1]], new)
     for k in range(span[0], middle):
         w = entry[row + slot[k]]
-        if w <= reach[k] and link[k] != JOINED and (w < reach[k] or nearer(nodes, w, slot[k], new, link[k])):
+        if w <= reach[k] and link[k] != JOINED and (w < reach[k] or nearer(members, slot[k], new, link[k])):
             reach[k], link[k] = w, new
     # The newest slot may be listed still; its entry with itself would be beyond its row, for the last beyond the end.
     for k in range(middle + (middle < span[1] and slot[middle] == new), span[1]):
         if k + AHEAD < span[1]:
             prefetch_read(entry, slot[k + AHEAD] * (slot[k + AHEAD] - 1) // 2 + new)
         w = entry[slot[k] * (slot[k] - 1) // 2 + new]
-        if w <= reach[k] and link[k] != JOINED and (w < reach[k] or nearer(nodes, w, slot[k], new, link[k])):
+        if w <= reach[k] and link[k] != JOINED and (w < reach[k] or nearer(members, slot[k], new, link[k])):
             reach[k], link[k] = w, new
 
 
 @kernel
-def next_of(nodes, rest, listed):
+def next_of(members, rest, listed):
     """Return the place of the slot that joins the tree next, -1 if none is left."""
     slot, reach, link = rest
     low, at = least(reach[:listed]), -1
     for k in range(listed):
-        if reach[k] == low and link[k] >= 0 and (at < 0 or leads(nodes, low, (slot[k], link[k]), (slot[at], link[at]))):
+        if reach[k] == low and link[k] >= 0 and (at < 0 or leads(members, (slot[k], link[k]), (slot[at], link[at]))):
             at = k
     return at
 
@@ -100,28 +102,50 @@ def close_up(rest, listed):
     return kept
 
 
-@inlined
-def leads(nodes, w, edge, other):
-    """Whether an edge comes before another of equal weight."""
-    last = nodes - 1
-    return lighter(w, last - edge[0], last - edge[1], w, last - other[0], last - other[1])
+@kernel
+def lightest_edge(members, a, b):
+    """Return the nodes of the lightest edge between two slots, all of which weigh the same."""
+    node, begin, _ = members
+    u, v = node[begin[a]], node[begin[b]]
+    for k in range(begin[a], begin[a + 1]):
+        for m in range(begin[b], begin[b + 1]):
+            if lighter(0.0, node[k], node[m], 0.0, u, v):
+                u, v = node[k], node[m]
+    return u, v
 
 
 @inlined
-def nearer(nodes, w, slot, new, old):
+def leads(members, edge, other):
+    """Whether the edge of two slots comes before that of two others with the same weight."""
+    u, v = lightest_edge(members, edge[0], edge[1])
+    other_u, other_v = lightest_edge(members, other[0], other[1])
+    return lighter(0.0, u, v, 0.0, other_u, other_v)
+
+
+@inlined
+def nearer(members, slot, new, old):
     """Whether the edge to `new` comes before that to `old`, of equal weight."""
-    return old < 0 or leads(nodes, w, (slot, new), (slot, old))
+    return old < 0 or leads(members, (slot, new), (slot, old))
 
 
 @kernel
-def unite_spans(order, tree, ceiling, merges):
+def name_ends(members, tree) -> None:
+    """Replace the slots of edges by the nodes of the lightest edge between them."""
+    source, target, _ = tree
+    for e in range(len(source)):
+        source[e], target[e] = lightest_edge(members, source[e], target[e])
+
+
+@kernel
+def unite_spans(order, tree, forest, ceiling, merges):
     """Write the merges of the tree among the given edges, taken in `order`, lightest first; return their number.
 
-    `order` ends up with the edges of the tree.
+    `forest` is the parent of each node, and the number of nodes below each root. `order` ends up with the edges of the
+    tree.
     """
     source, target, weight = tree
     left, right, height, merged_size = merges
-    parent, size = np.arange(len(left)), np.ones(len(left), np.int64)
+    parent, size = forest
     found = 0
     for k in range(len(order)):
         e = order[k]

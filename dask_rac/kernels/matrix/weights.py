@@ -61,3 +61,13 @@ def least(weights):
     room = np.empty(1, np.int64)
     room[0] = lowest ^ ((lowest >> 63) & LOWER_BITS)
     return room.view(np.float64)[0]
+
+
+@kernel
+def multiply_sizes(size, rows, entries) -> None:
+    """Make sums over all pairs of nodes of the weights of slots with equal nodes; `entries` are those of some rows."""
+    at = 0
+    for s in range(rows[0], rows[1]):
+        for t in range(s):
+            entries[at] *= size[s] * size[t]
+            at += 1

@@ -34,12 +34,12 @@ def weigh(own: Points, i: int, others: Points, j: int, metric: int):
     """
     sparse = len(own.start) > 1
     if metric == INNER:
-        return -(_sparse_inner(own, i, others, j) if sparse else _dense_inner(own.dense[i], others.dense[j]))
+        return -(_sparse_inner(own, i, others, j) if sparse else dense_inner(own.dense[i], others.dense[j]))
     if metric == MANHATTAN:
         return _dense_manhattan(own.dense[i], others.dense[j])
     if sparse:
         return of_square(from_product(own, i, others, j, _sparse_inner(own, i, others, j)), metric)
-    return of_square(_dense_square(own.dense[i], others.dense[j]), metric)
+    return of_square(dense_square(own.dense[i], others.dense[j]), metric)
 
 
 @inlined
@@ -105,7 +105,7 @@ def line_inner(line, others: Points, j: int):
 
 
 @kernel
-def _dense_square(x, y):
+def dense_square(x, y):
     """Return the squared distance; four sums, as a single one would be bound by the latency of additions."""
     a = b = c = d = 0.0
     n = len(x)
@@ -126,7 +126,7 @@ def _dense_square(x, y):
 
 
 @kernel
-def _dense_inner(x, y):
+def dense_inner(x, y):
     """Return the inner product."""
     a = b = c = d = 0.0
     n = len(x)

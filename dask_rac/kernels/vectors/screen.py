@@ -108,7 +108,7 @@ def _clear(shelf, row, others, k, metric, scratch):
     score, place, slack = shelf.score[row], shelf.place[row], shelf.slack[row]
     for e in range(count):
         scratch[e] = score[e]
-    kth = _smallest(scratch, count, k)
+    kth = smallest(scratch, count, k)
     if slack == 0:  # scores are exact, and later candidates lose ties
         _keep(shelf, row, score, kth, k)
         shelf.limit[row] = np.nextafter(shelf.limit.dtype.type(kth), shelf.limit.dtype.type(-np.inf))
@@ -127,7 +127,7 @@ def _clear(shelf, row, others, k, metric, scratch):
     for e in range(kept):
         weight[e] = weigh(shelf.points, row, others, place[e], metric)
         scratch[e] = weight[e]
-    kth = _smallest(scratch, kept, k)
+    kth = smallest(scratch, kept, k)
     for e in range(kept):
         score[e] = score_of(weight[e], shelf.base[row], metric)
     _keep(shelf, row, weight, kth, k)
@@ -156,7 +156,7 @@ def _keep(shelf, row, key, kth, k):
 
 
 @kernel
-def _smallest(values, count, k):
+def smallest(values, count, k):
     """Return the k-th smallest, counted from 1, of the first `count` values, which are reordered."""
     low, high, wanted = 0, count - 1, k - 1
     while low < high:
@@ -188,7 +188,7 @@ def _last_limit(shelf, row, k, scratch):
         return np.inf
     for e in range(count):
         scratch[e] = shelf.score[row, e]
-    return _smallest(scratch, count, k) + 2.0 * shelf.slack[row]
+    return smallest(scratch, count, k) + 2.0 * shelf.slack[row]
 
 
 @kernel

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from dask_rac.api.cluster import cluster, resume
-from dask_rac.api.pairs import check_pairs_options, pairs_metric
+from dask_rac.api.pairs import check_engine, check_pairs_options, pairs_metric
 from dask_rac.base.checks import check_kind, check_whole
 from dask_rac.base.defaults import setting
 from dask_rac.base.errors import InputError
@@ -17,8 +17,9 @@ from dask_rac.base.settings import Settings, checked_settings
 from dask_rac.base.text import size_text
 from dask_rac.deploy import local_shape
 from dask_rac.edges.source import EdgeSource, open_edges
+from dask_rac.engines.choice import expected_pairs
 from dask_rac.engines.contract import Expected
-from dask_rac.engines.matrix.given import open_pairs
+from dask_rac.engines.given import open_pairs
 from dask_rac.files.folder import Folder
 from dask_rac.recipes.kinds.kind import Facts, Forecast, Keys, Kind, StepInput
 from dask_rac.recipes.kinds.run import names_input
@@ -45,6 +46,7 @@ def _default_missing(linkage: str, weights: str) -> str | None:
 
 def _check(keys: Keys, parent: Keys | None) -> None:
     metric = _metric(keys)
+    check_engine(keys["engine"], metric or None)
     if parent is not None and "degree" in parent:
         _check_generated(parent["kind"], metric)
     if metric:
@@ -92,19 +94,23 @@ def _forecast(keys: Keys, before: Forecast | None, scheduler: str) -> Forecast:
 
 
 def _forecast_pairs(keys: Keys, before: Forecast | None, scheduler: str) -> Forecast:
-    """Forecast a run on all pairs, from the number of vectors alone."""
+    """Forecast a run on all pairs, from the vectors or from their number alone."""
     settings = _settings(keys)
-    if before is not None:
-        nodes = before.nodes
-    else:
-        nodes = open_pairs(keys["vectors"], settings).nodes if Folder(keys["vectors"]).exists() else None
-    if nodes is None:
+    given = None
+    if before is not None and before.nodes is not None:
+        given = Expected(before.nodes, triangle_entries(before.nodes), "float64", 0)
+        given = replace(given, dimensions=before.dimensions, sparse=before.sparse)
+    elif before is None and Folder(keys["vectors"]).exists():
+        given = expected_pairs(open_pairs(keys["vectors"], settings), sampled=True)
+    if given is None:
         return Forecast("known when the vectors exist")
-    pairs, budget = triangle_entries(nodes), _budget(keys, scheduler)
+    budget = _budget(keys, scheduler)
     if budget is None:
-        return Forecast("planned when the workers are connected", nodes, pairs)
-    plan = plan_pairs(nodes, settings, budget)
-    return Forecast(f"{pairs:,} pairs, {size_text(plan.memory)} of memory", nodes, pairs, bytes=plan.disk)
+        return Forecast("planned when the workers are connected", given.nodes, given.rows)
+    plan = plan_pairs(given, settings, budget, keys["engine"] or "")
+    text = f"{given.rows:,} pairs by {plan.engine}, {size_text(plan.memory)} of memory"
+    text += f", {size_text(plan.disk)} of disk" if plan.passes else ""
+    return Forecast(text, given.nodes, given.rows, bytes=plan.disk)
 
 
 def _edges(path: str, before: Forecast | None) -> Forecast | None:
@@ -145,7 +151,7 @@ def _cluster(keys: Keys, client: Any, report: Listener) -> Facts:
     if Folder(keys["output"]).exists(HEADER):
         result = resume(keys["output"], **place, trust_source=names_input(keys["output"], given))
     else:
-        settings = {name: keys[name] for name in (*SETTINGS, "metric", "n_nodes", "names", "shards")}
+        settings = {name: keys[name] for name in (*SETTINGS, "metric", "engine", "n_nodes", "names", "shards")}
         result = cluster(given, **settings, store=keys["output"], **place)
     return {
         "nodes": result.n_nodes,

@@ -38,8 +38,11 @@ def _check(keys: Keys, parent: Keys | None) -> None:
 def _forecast(keys: Keys, before: Forecast | None, scheduler: str) -> Forecast:
     shape = particulars(keys, GENERATED)
     if keys["kind"] != "lattice":
-        size = keys["nodes"] * (shape["dimensions"] if keys["kind"] == "sift" else 6 * int(shape["length"]))
-        return Forecast(f"{keys['nodes']:,} vectors, about {size_text(size)}", keys["nodes"], bytes=size)
+        sparse = keys["kind"] == "documents"
+        values = shape["terms"] if sparse else shape["dimensions"]
+        size = keys["nodes"] * (6 * int(shape["length"]) if sparse else values)
+        text = f"{keys['nodes']:,} vectors, about {size_text(size)}"
+        return Forecast(text, keys["nodes"], bytes=size, dimensions=values, sparse=sparse)
     edges = keys["nodes"] * shape["degree"] // 2
     ids = edge_id_dtype(keys["nodes"])
     size = edges_size(edges, 1, ids)

@@ -27,6 +27,10 @@ class Forecast:
     """dtype."""
     bytes: int | None = None
     """Size of its output on disk."""
+    dimensions: int = 0
+    """Values of each vector, if it makes vectors."""
+    sparse: bool = False
+    """Whether these are sparse."""
 
 
 @dataclass(frozen=True)

@@ -52,8 +52,8 @@ def _unfinished(found: Findings) -> Remark | None:
         "Rounds do not proceed by height: merges at any height may still come. The clusters shown are parts of those "
         "of the finished tree, and no cut is final."
     )
-    # All pairs are clustered in one step.
-    resumed = "it starts again" if found.settings.metric else "it continues from its last round"
+    resumed = "it continues from the last part that is finished"
+    resumed = resumed if found.settings.metric else "it continues from its last round"
     remedy = {
         "running": "Wait until it ends, then create the report again; --watch does so automatically.",
         "stopped": f"Resume it: {resumed}.",

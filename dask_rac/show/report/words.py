@@ -78,11 +78,13 @@ def graph_of(header: Header, facts: Facts | None) -> dict[str, str]:
     words = {f"{header.settings.input_name} from": header.source or "memory"}
     if facts is None:
         return words
-    weights = f"{facts.least:.6g} to {facts.largest:.6g}, {header.weights}" if facts.edges else header.weights
+    known = facts.edges and facts.least <= facts.largest
+    weights = f"{facts.least:.6g} to {facts.largest:.6g}, {header.weights}" if known else header.weights
     size = size_text(facts.input_bytes)
     words["nodes"] = f"{facts.nodes:,}"
     if header.settings.metric:
-        return words | {"pairs": f"{facts.edges:,}", "weights": weights, "memory for pairs": size}
+        held = {"memory for pairs": size} if header.engine == "matrix" else {"size": size}
+        return words | {"pairs": f"{facts.edges:,}", "weights": weights, "engine": header.engine} | held
     per_node = f"{2 * facts.edges / facts.nodes:.3g} on average" if facts.nodes else "0"
     words |= {"edges": f"{facts.edges:,}", "edges per node": per_node, "weights": weights, "size": size}
     again = {"repeated rows": f"{facts.repeats:,}"} if facts.repeats else {}

@@ -50,7 +50,7 @@ def build(vectors: Any, request: Request, target: Folder, options: Options, repo
     """Write the edges of a graph into a new folder, or resume an unfinished one."""
     started = perf_counter()
     array = whole_rows(vectors) if is_dask_array(vectors) else None
-    source = None if array is not None else open_vectors(vectors, options.columns)
+    source = None if array is not None else _opened(vectors, options)
     if source is not None and source.sparse:
         refuse_sparse(request.metric, source.name)
     check_request(request, vectors.shape[0] if source is None else source.rows, source.name if source else "the array")
@@ -80,6 +80,11 @@ def build(vectors: Any, request: Request, target: Folder, options: Options, repo
         folder.remove(WORK)
         folder.remove(LOCK)
     return facts
+
+
+def _opened(vectors: Any, options: Options) -> VectorSource:
+    """Open vectors, unless they are open already."""
+    return vectors if isinstance(vectors, VectorSource) else open_vectors(vectors, options.columns)
 
 
 def read_facts(folder: Folder) -> GraphFacts | None:

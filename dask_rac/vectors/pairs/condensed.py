@@ -42,23 +42,23 @@ class CondensedPairs:
         progress = Progress(self.nodes, len(spans), report)
 
         def take(span: tuple[int, int]) -> int:
-            bad = self._take(*span, rows_of(triangle, *span))
+            bad = self.take(*span, rows_of(triangle, *span))
             progress.add()
             return bad
 
         if sum(team.run(take, spans) if self._numbers.near else map(take, spans)):
-            self._refuse_values()
+            self.refuse_values()
 
     def read(self, first: int, last: int, out: NDArray[np.float64]) -> None:
         """Read rows `first` to `last` of the triangle."""
-        self._take(first, last, out)
+        self.take(first, last, out)
 
-    def _take(self, first: int, last: int, out: NDArray[np.float64]) -> int:
+    def take(self, first: int, last: int, out: NDArray[np.float64]) -> int:
         """Read rows `first` to `last` of the triangle; return how many values are not valid."""
         end = triangle_entries(self.nodes)
         return take_reversed(self._numbers.read((end - triangle_entries(last), end - triangle_entries(first))), out)
 
-    def _refuse_values(self) -> None:
+    def refuse_values(self) -> None:
         """Raise, naming the first value that is not a distance."""
         spans = batches(0, triangle_entries(self.nodes), PIECE)
         refuse_values(((span[0], self._numbers.read(span)) for span in spans), self._where)

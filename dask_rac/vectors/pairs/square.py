@@ -40,14 +40,14 @@ class SquarePairs:
     def fill(self, triangle: NDArray[np.float64], team: Team, report: Listener) -> None:
         """Read the matrix into the triangle, and raise unless it is one of distances."""
         bad, unequal = 0, 0.0
-        spans = self._spans()
+        spans = self.spans()
         progress = Progress(self.nodes, len(spans), report)
         for span in spans:
             worse, apart = self._take(triangle, team, span)
             bad, unequal = bad + worse, max(unequal, apart)
             progress.add()
         if bad:
-            self._refuse_values()
+            self.refuse_values()
         if unequal and unequal > (tolerance := ROUNDING * float(triangle.max(initial=0.0))):
             self._refuse_unequal(triangle, tolerance, unequal, team)
 
@@ -56,7 +56,7 @@ class SquarePairs:
         begin, end = self.nodes - last, self.nodes - first
         take_upper(self._numbers.read((begin, end), (begin, self.nodes)), out)
 
-    def _spans(self) -> list[Span]:
+    def spans(self) -> list[Span]:
         """Return the rows of each band: those of whole chunks, unless these are too large."""
         chunk, height = self._numbers.chunk, max(1, BAND // self.nodes)
         whole = height - height % chunk if height >= chunk else min(chunk, max(1, LARGEST_BAND // self.nodes))
@@ -69,21 +69,40 @@ class SquarePairs:
         found = team.run(band.compare, band.widths(team), triangle, 0.0)
         return bad + sum(part[0] for part in found), max(part[1] for part in found)
 
-    def _refuse_values(self) -> None:
+    def refuse_values(self) -> None:
         """Raise, naming the first value that is not a distance."""
-        parts = ((span[0] * self.nodes, _Band(self._numbers, span).all().ravel()) for span in self._spans())
+        parts = ((span[0] * self.nodes, self.band(span).ravel()) for span in self.spans())
         refuse_values(parts, lambda at: "row {}, column {} of {}".format(*divmod(at, self.nodes), self.name))
-        diagonal = [np.diagonal(_Band(self._numbers, span).all(), span[0]) for span in self._spans()]
+        diagonal = [np.diagonal(self.band(span), span[0]) for span in self.spans()]
         refuse_diagonal(np.concatenate(diagonal), self.name)
 
     def _refuse_unequal(self, triangle: NDArray[np.float64], tolerance: float, unequal: float, team: Team) -> None:
         """Raise, naming the first pair whose two distances differ."""
         count, first = 0, (self.nodes, self.nodes)
-        for span in self._spans():
+        for span in self.spans():
             band = _Band(self._numbers, span)
             for _, _, more, pair in team.run(band.compare, band.widths(team), triangle, tolerance):
                 count, first = count + more, min(first, pair)
-        i, j = first
+        self._refuse_pair(first, count, unequal)
+
+    def refuse_unequal_rows(self, rows: NDArray[np.int64], tolerance: float) -> None:
+        """Raise if the distances in some rows differ from those in the same columns, naming the first pair."""
+        columns = np.concatenate([self.band(span)[:, rows] for span in self.spans()])
+        lines = np.stack([self._numbers.read((row, row + 1), (0, self.nodes))[0] for row in rows.tolist()], axis=1)
+        apart = np.abs(lines - columns)
+        other, place = np.nonzero(apart > tolerance)
+        if len(other):
+            ends = np.sort(np.stack((rows[place], other)), axis=0)
+            pairs = np.unique(ends, axis=1).T.tolist()
+            self._refuse_pair((pairs[0][0], pairs[0][1]), len(pairs), float(apart.max()))
+
+    def band(self, rows: Span) -> NDArray[np.float64]:
+        """Read some rows."""
+        return _Band(self._numbers, rows).all()
+
+    def _refuse_pair(self, pair: tuple[int, int], count: int, unequal: float) -> None:
+        """Raise, naming a pair whose two distances differ, the number of such pairs, and the largest difference."""
+        i, j = pair
         upper, lower = (float(self._numbers.read((a, a + 1), (b, b + 1))[0, 0]) for a, b in ((i, j), (j, i)))
         differ = f"{count:,} pairs differ, by" if count > 1 else "they differ by"
         remedy = "use D + D.T if one triangle is empty, or" if 0 in (upper, lower) else "use"

@@ -30,8 +30,7 @@ def triangle_bytes(nodes: int) -> int:
 
 
 def fill_triangle(pairs: AllPairs, team: Team, report: Listener) -> NDArray[np.float64]:
-    """Check all pairs and return their triangle."""
-    pairs.check(team, report)
+    """Return the triangle of all pairs, which are checked before."""
     triangle = np.empty(triangle_entries(pairs.nodes))
     pairs.fill(triangle, team, report)
     return triangle

@@ -28,7 +28,7 @@ class _Dense(NamedTuple):
     lengths: NDArray[np.float64]
 
 
-class _Sparse(NamedTuple):
+class SparsePoints(NamedTuple):
     """Sparse vectors by node, and by dimension: where each begins, slots in ascending order, values."""
 
     points: Points
@@ -43,14 +43,14 @@ class VectorPairs:
             refuse_sparse(metric, source.name)
         self.nodes, self.name, self.weights = source.rows, source.name, metric.weights
         self.squares = squares
-        self._source, self._metric = source, METRICS["sqeuclidean"] if squares else metric
+        self.source, self.metric = source, METRICS["sqeuclidean"] if squares else metric
 
     def check(self, team: Team, report: Listener) -> None:
         """Raise if vectors cannot be compared, as for graphs."""
         spans = even_spans(self.nodes, team.threads)
         report(Event("vectors", n_nodes=self.nodes, total=len(spans)))
-        found = combined(team.run(lambda span: check_span(self._source, PIECE, *span), spans))
-        view_of(found, self.nodes, self._metric, CompareLimits())
+        found = combined(team.run(lambda span: check_span(self.source, PIECE, *span), spans))
+        view_of(found, self.nodes, self.metric, CompareLimits())
 
     def fill(self, triangle: NDArray[np.float64], team: Team, report: Listener) -> None:
         """Compute the whole triangle."""
@@ -59,25 +59,25 @@ class VectorPairs:
 
     def read(self, first: int, last: int, out: NDArray[np.float64]) -> None:
         """Compute rows `first` to `last` of the triangle."""
-        held, metric = self._held, self._metric.code
+        held, metric = self._held, self.metric.code
         if isinstance(held, _Dense):
             weigh_dense_rows(held.vectors, held.lengths, metric, (first, last), out)
         else:
             weigh_sparse_rows(held.points, held.postings, metric, (first, last), out)
 
     @cached_property
-    def _held(self) -> _Dense | _Sparse:
+    def _held(self) -> _Dense | SparsePoints:
         """The vectors in memory."""
-        block = self._source.read(0, self.nodes)
-        if self._source.sparse:
-            return _by_dimension(as_points(block, self._metric), self._source.dimensions)
-        return _Dense(block, np.sqrt(squares(block)) if self._metric.code == COSINE else np.empty(0))
+        block = self.source.read(0, self.nodes)
+        if self.source.sparse:
+            return by_dimension(as_points(block, self.metric), self.source.dimensions)
+        return _Dense(block, np.sqrt(squares(block)) if self.metric.code == COSINE else np.empty(0))
 
 
-def _by_dimension(points: Points, dimensions: int) -> _Sparse:
+def by_dimension(points: Points, dimensions: int) -> SparsePoints:
     """Add to sparse vectors the list of their values in each dimension, vectors in reverse."""
     nodes = len(points.start) - 1
     slots = np.repeat(np.arange(nodes - 1, -1, -1, dtype=np.int32), np.diff(points.start))
     order = np.lexsort((slots, points.term))
     starts = starts_of(np.bincount(points.term, minlength=dimensions))
-    return _Sparse(points, (starts, slots[order], points.value[order]))
+    return SparsePoints(points, (starts, slots[order], points.value[order]))

@@ -2,11 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from dask_rac.base.settings import PRECOMPUTED, Settings
+from dask_rac.engines.start import Start
 from dask_rac.vectors.pairs.contract import AllPairs
 from dask_rac.vectors.pairs.opening import open_distances, open_vector_pairs
+
+
+@dataclass(frozen=True)
+class GivenPairs:
+    """All pairs of some clusters, for an engine that works in memory."""
+
+    pairs: AllPairs
+    """Those of distinct vectors, one for each cluster of the start; or of all nodes."""
+    start: Start
+    memory: int
+    """Bytes of arrays that the engine may use."""
 
 
 def open_pairs(given: Any, settings: Settings) -> AllPairs:
