@@ -4,9 +4,10 @@ from dask_rac.base.settings import Settings
 from dask_rac.engines.contract import Engine
 from dask_rac.engines.forest.engine import ForestEngine
 from dask_rac.engines.matrix.engine import MatrixEngine
+from dask_rac.engines.points.engine import PointsEngine
 from dask_rac.engines.rows.engine import RowsEngine
 
-ENGINES: tuple[Engine, ...] = (RowsEngine(), ForestEngine(), MatrixEngine())
+ENGINES: tuple[Engine, ...] = (RowsEngine(), ForestEngine(), MatrixEngine(), PointsEngine())
 
 
 def engine_for(settings: Settings, name: str = "") -> Engine:
