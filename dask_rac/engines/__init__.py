@@ -1,13 +1,14 @@
 """The engines, and which of them runs."""
 
 from dask_rac.base.settings import Settings
+from dask_rac.engines.certain.engine import CertainEngine
 from dask_rac.engines.contract import Engine
 from dask_rac.engines.forest.engine import ForestEngine
 from dask_rac.engines.matrix.engine import MatrixEngine
 from dask_rac.engines.points.engine import PointsEngine
 from dask_rac.engines.rows.engine import RowsEngine
 
-ENGINES: tuple[Engine, ...] = (RowsEngine(), ForestEngine(), MatrixEngine(), PointsEngine())
+ENGINES: tuple[Engine, ...] = (RowsEngine(), ForestEngine(), MatrixEngine(), PointsEngine(), CertainEngine())
 
 
 def engine_for(settings: Settings, name: str = "") -> Engine:
