@@ -267,9 +267,10 @@ def ward_height(total, inner, sizes):
 
 
 @kernel
-def compare_heights(merges, tally, rule, live, fault):
+def compare_heights(merges, tally, rule, live, fault, inexact):
     """Find the merges whose height does not follow from their edges.
 
+    `inexact` is the relative error that weights had in sums, if a run has computed them in another way than exactly.
     Returns the largest relative error, the first merge with a fault, and the height that follows from its edges; -1
     and NaN if there is none.
     """
@@ -298,6 +299,7 @@ def compare_heights(merges, tally, rule, live, fault):
                     w, slack = weighted_height(rule, total, mass, count, inner[a] + inner[b])
                 else:
                     w, slack = mean_height(rule, total, count, pairs)
+                slack += inexact * abs(w)
                 if w == np.inf:
                     why = MISSING_PAIR
                 else:

@@ -18,14 +18,19 @@ from numpy.typing import ArrayLike, NDArray
 
 from dask_rac.base.errors import InputError
 from dask_rac.base.ids import cluster_id_dtype
+from dask_rac.base.parameters import METRIC
 from dask_rac.base.public import public
 from dask_rac.base.settings import Settings
 from dask_rac.base.spans import batches
 from dask_rac.engines.linkage import rule_of
 from dask_rac.kernels import audit as kernels
+from dask_rac.kernels import pairs_audit
 from dask_rac.kernels import rule as rules
 from dask_rac.kernels.arrays import Ids, Merges, Rule
 from dask_rac.tree.leaves import place_leaves, table_leaves
+
+INEXACT = 2.0**-31
+"""Relative error of a distance that a run has computed from a product; `kernels.certain.products` keeps it below."""
 
 FAULTS = {
     kernels.NO_PAIR: "does not name two nodes, the smaller first",
@@ -196,6 +201,7 @@ class Audit:
         self._tally = np.zeros(self._width * (len(merges.left) + 1))  # the last one for edges that no merge joins
         if not self._sums:
             self._tally[:: self._width] = -np.inf
+        self._expected: tuple[NDArray[np.float64], NDArray[np.float64]] | None = None
         self._lock = Lock()
         self._edges = self._unjoined = 0
 
@@ -233,12 +239,52 @@ class Audit:
             self._edges += tally.edges
             self._unjoined += tally.unjoined
 
+    @property
+    def merges(self) -> Merges:
+        """The merges."""
+        return self._merges
+
+    @property
+    def faults(self) -> NDArray[np.uint8]:
+        """What is wrong with each merge, as far as that can be seen without edges."""
+        return self._faults
+
+    def climb(self) -> pairs_audit.Climb:
+        """Return the merges as intervals of leaves, and count all pairs of nodes as edges."""
+        position, ids, count = self.leaves().position, cluster_id_dtype(self.n_nodes), len(self._merges.left)
+        columns = [np.empty(self.n_nodes, ids), *(np.empty(count, ids) for _ in range(5))]
+        climb = pairs_audit.Climb(*columns)
+        joined = pairs_audit.climb_merges(self._merges, self._faults, position, np.ones(self.n_nodes, ids), climb)
+        with self._lock:
+            self._edges = int(joined)
+            self._unjoined = self.n_nodes * (self.n_nodes - 1) // 2 - self._edges
+        return climb
+
+    def take_totals(self, totals: NDArray[np.float64], climb: pairs_audit.Climb) -> None:
+        """Take the sum or the largest of all pairs of each merge instead of edges; none is missing."""
+        left, right = (climb.middle - climb.low).astype(np.float64), (climb.high - climb.middle).astype(np.float64)
+        end = self._width * len(totals)
+        with self._lock:
+            self._tally[0 : end : self._width] = totals
+            for column in range(1, self._width):  # by weighted linkage also what the pairs count for of 1
+                self._tally[column : end : self._width] = left * right
+
+    def take_expected(self, height: NDArray[np.float64], slack: NDArray[np.float64]) -> None:
+        """Take the heights that follow from all pairs, by ward their squares, and by how much they may be off."""
+        self._expected = height, slack
+
     def report(self) -> AuditReport:
         """Compare the merges with the edges so far."""
         merges, faults = self._merges, self._faults.copy()
         with self._lock:
             edges, unjoined = self._edges, self._unjoined
-            worst, first, expected = kernels.compare_heights(merges, self._tally, self._rule, self._live(), faults)
+            live = self._live()
+            if self._expected is not None:
+                found = pairs_audit.compare_expected(merges, self._expected, self._rule, live, faults)
+            else:
+                inexact = INEXACT if self._computes_sums() else 0.0
+                found = kernels.compare_heights(merges, self._tally, self._rule, live, faults, inexact)
+            worst, first, expected = found
         settings = self._settings
         apart = settings.missing == "infinite" and settings.linkage != "single"
         return AuditReport(
@@ -251,6 +297,10 @@ class Audit:
             worst_error=worst,
             all_pairs=bool(settings.metric),
         )
+
+    def _computes_sums(self) -> bool:
+        """Whether heights may be sums of distances from products, as those of all pairs beyond memory are."""
+        return self._settings.metric in METRIC.words and self._settings.linkage in ("average", "weighted")
 
     def _add_chunk(
         self, leaves: kernels.Leaves, source: NDArray[np.int64], target: NDArray[np.int64], weight: NDArray[np.float64]

@@ -1,7 +1,16 @@
-"""An audit of all pairs, which are read or computed once more, some rows of the triangle at a time."""
+"""An audit of all pairs, which are read or computed once more, or follow from the centres of clusters.
+
+- Where heights follow from centres (ward; the average of squared distances, cosines and products), one pass over the
+  vectors gives the centre of every cluster, and no pair is computed.
+- Otherwise vectors are put in the order of the leaves, in which the pairs of a merge are contiguous, and rows of the
+  triangle are computed, some at a time.
+- Distances that were given are read in their own order, and each row is put into that of the leaves.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from queue import SimpleQueue
 from threading import Lock
 from typing import Any
 
@@ -13,12 +22,30 @@ from dask_rac.base.events import Event, Listener
 from dask_rac.base.settings import Settings
 from dask_rac.base.spans import Span
 from dask_rac.engines.given import open_pairs
-from dask_rac.results.audit import EdgeTaker
+from dask_rac.kernels import pairs_audit as kernels
+from dask_rac.results.audit import Audit, EdgeTaker
+from dask_rac.results.centres_audit import follows_from_centres, take_centres
 from dask_rac.tasks.team import Team
 from dask_rac.vectors.pairs.contract import AllPairs
 from dask_rac.vectors.pairs.triangle import triangle_entries, triangle_spans
+from dask_rac.vectors.pairs.vector_pairs import VectorPairs
+from dask_rac.vectors.sources.chosen import reorder_rows
 
-PIECE = 2**20  # pairs that a thread holds
+PIECE = 2**20  # pairs that a thread holds, where they are handed over one by one
+ROWS = 64  # of the triangle that a thread computes at a time: with fewer, vectors are converted too often
+LINES = 2**22, 2**25  # pairs in these rows, at least and at most
+
+Totals = NDArray[np.float64]
+AddRows = Callable[[NDArray[np.float64], Span, Totals], None]
+"""Adds some rows of the triangle to the totals of merges."""
+
+KINDS = {
+    "average": kernels.SUM,
+    "complete": kernels.LARGEST,
+    "single": kernels.LEAST,
+    "weighted": kernels.HALVES,
+    "ward": kernels.SQUARES,
+}
 
 
 def audit_pairs(audit: EdgeTaker, given: Any, settings: Settings, team: Team, report: Listener) -> None:
@@ -30,17 +57,89 @@ def audit_pairs(audit: EdgeTaker, given: Any, settings: Settings, team: Team, re
             "passed to cluster()"
         )
     pairs.check(team, report)
+    if not isinstance(audit, Audit):
+        _hand_over(audit, pairs, settings, team, report)
+    elif isinstance(pairs, VectorPairs) and follows_from_centres(pairs, settings):
+        take_centres(audit, pairs, settings, team, report)
+    else:
+        _add_totals(audit, pairs, settings, team, report)
+
+
+def _hand_over(taker: EdgeTaker, pairs: AllPairs, settings: Settings, team: Team, report: Listener) -> None:
+    """Hand over all pairs as edges."""
     spans = triangle_spans(pairs.nodes, -(-triangle_entries(pairs.nodes) // PIECE))
-    lock, done = Lock(), 0
+    progress = _Progress(pairs.nodes, len(spans), report)
 
     def add(span: Span) -> None:
-        nonlocal done
-        audit.add(*_pairs_of(pairs, span, settings.sign))
-        with lock:
-            done += 1
-            report(Event("verify", pairs.nodes, done=done, total=len(spans)))
+        taker.add(*_pairs_of(pairs, span, settings.sign))
+        progress.add()
 
     team.run(add, spans)
+
+
+def _add_totals(audit: Audit, pairs: AllPairs, settings: Settings, team: Team, report: Listener) -> None:
+    """Add all pairs to the totals of their merges, in rows."""
+    climb, position = audit.climb(), audit.leaves().position
+    kind = kernels.SUM if pairs.squares else KINDS[settings.linkage]
+    if isinstance(pairs, VectorPairs):
+        place = np.empty(pairs.nodes, np.int64)
+        place[pairs.nodes - 1 - position] = np.arange(pairs.nodes)  # slots, which are rows in reverse, are leaves
+        pairs = VectorPairs(reorder_rows(pairs.source, place), pairs.metric, pairs.squares)
+
+        def add_rows(entry: NDArray[np.float64], span: Span, totals: Totals) -> None:
+            kernels.add_rows(kind, entry, span, climb, totals)
+    else:
+        leaf = position[::-1].astype(np.int64)
+
+        def add_rows(entry: NDArray[np.float64], span: Span, totals: Totals) -> None:
+            kernels.add_scattered(kind, entry, span, leaf, climb, totals)
+
+    largest = kind in (kernels.LARGEST, kernels.LEAST)
+    audit.take_totals(_totals(pairs, (len(climb.above), largest), add_rows, team, report), climb)
+
+
+def _totals(
+    pairs: AllPairs, wanted: tuple[int, bool], add_rows: AddRows, team: Team, report: Listener
+) -> NDArray[np.float64]:
+    """Return the totals of all merges; `wanted` are their number, and whether they are the largest or sums.
+
+    Each thread adds to totals of its own, which are united at the end.
+    """
+    count, largest = wanted
+    spare: SimpleQueue[Totals] = SimpleQueue()
+    for _ in range(team.threads):
+        spare.put(np.full(count, -np.inf if largest else 0.0))
+    entries = max(LINES[0], min(LINES[1], ROWS * pairs.nodes))
+    spans = triangle_spans(pairs.nodes, -(-triangle_entries(pairs.nodes) // entries))
+    progress = _Progress(pairs.nodes, len(spans), report)
+
+    def add(span: Span) -> None:
+        first, last = span
+        entry = np.empty(triangle_entries(last) - triangle_entries(first))
+        pairs.read(first, last, entry)
+        totals = spare.get()
+        add_rows(entry, span, totals)
+        spare.put(totals)
+        progress.add()
+
+    team.run(add, spans)
+    united = spare.get()
+    while not spare.empty():
+        united = (np.maximum if largest else np.add)(united, spare.get())
+    return united
+
+
+class _Progress:
+    """Counts the parts of an audit that threads have finished, and reports them."""
+
+    def __init__(self, nodes: int, total: int, report: Listener) -> None:
+        self._nodes, self._total, self._report, self._done, self._lock = nodes, total, report, 0, Lock()
+
+    def add(self) -> None:
+        """Count one more."""
+        with self._lock:
+            self._done += 1
+            self._report(Event("verify", self._nodes, done=self._done, total=self._total))
 
 
 def _pairs_of(
