@@ -31,7 +31,7 @@ def expected_pairs(pairs: AllPairs, sampled: bool = False) -> Expected:
 def choose_engine(given: Expected, settings: Settings, budget: Budget, name: str = "") -> tuple[Engine, Sizes]:
     """Return the engine for all pairs, and what it would take; raise if none fits, or the named one does not."""
     known = {engine.name: engine for engine in ENGINES if engine.all_pairs}
-    suitable = [known[each] for each in ORDER if each in known and settings.linkage in known[each].linkages]
+    suitable = [known[each] for each in ORDER if settings.linkage in known[each].linkages]
     suitable = [engine for engine in suitable if engine.suits(given, settings)]
     if name:
         _check_name(name, [engine.name for engine in suitable], settings)

@@ -8,7 +8,6 @@ from unittest import mock
 import fastcluster
 import numpy as np
 import pytest
-import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
@@ -21,11 +20,9 @@ from dask_rac.engines.contract import Expected, Limits, MergeList
 from dask_rac.engines.given import GivenPairs
 from dask_rac.engines.points.engine import PointsEngine
 from dask_rac.engines.points.needs import points_bytes
-from dask_rac.engines.points.state import suits
 from dask_rac.engines.start import Start, single_nodes
 from dask_rac.tasks.budget import Budget
 from dask_rac.tasks.team import Team
-from dask_rac.vectors.sources.opening import open_vectors
 from tests.support.effort import examples
 from tests.support.points import (
     KINDS,
@@ -258,12 +255,13 @@ def test_rounds_are_reported() -> None:
 
 
 def test_what_the_engine_is_for() -> None:
-    dense, sparse = open_vectors(np.ones((3, 2))), open_vectors(sp.csr_array(np.ones((3, 2))))
+    dense, sparse = (Expected(3, 3, "float64", 0, dimensions=2, sparse=kind) for kind in (False, True))
+    suits = PointsEngine().suits
     for way in WAYS:
-        assert suits(settings_of(*way), dense)
-        assert not suits(settings_of(*way), sparse)
-    assert not suits(settings_of("average", "euclidean"), dense)
-    assert not suits(settings_of("complete", "cosine"), dense)
+        assert suits(dense, settings_of(*way))
+        assert not suits(sparse, settings_of(*way))
+    assert not suits(dense, settings_of("average", "euclidean"))
+    assert not suits(dense, settings_of("complete", "cosine"))
 
 
 def test_too_little_memory_is_refused_before_anything_is_computed() -> None:

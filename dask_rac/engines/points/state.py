@@ -87,11 +87,6 @@ def first_slots(state: State, slots: int) -> State:
     )
 
 
-def suits(settings: Settings, source: VectorSource) -> bool:
-    """Whether the points engine can cluster all pairs of these vectors: W must follow from centroids."""
-    return not source.sparse and (settings.linkage, settings.metric) in CODES
-
-
 def first_points(source: VectorSource, start: Start, settings: Settings, limits: Limits) -> Points:
     """Return the clusters of a start, one vector each, with empty lists."""
     code = CODES[settings.linkage, settings.metric]
