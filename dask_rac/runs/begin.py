@@ -136,8 +136,8 @@ def _check_beyond_memory(pairs: AllPairs, given: Any) -> None:
     """Raise if distances that are gone through more than once are not where tasks can read them again."""
     if not isinstance(pairs, VectorPairs) and not isinstance(given, str | PathLike):
         raise InputError(
-            f"the matrix of {pairs.nodes:,} points does not fit in memory a second time, and it is not on disk: write "
-            "it with numpy.save or to_zarr, and give its path"
+            f"the distances of {pairs.nodes:,} points would be read several times, and they are not on disk: write "
+            "them with numpy.save or to_zarr, and give their path; or if they fit in memory twice, allow as much"
         )
 
 

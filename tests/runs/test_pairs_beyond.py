@@ -137,7 +137,7 @@ def test_an_engine_that_cannot_do_it_is_refused(path: Path, tmp_path: Path) -> N
         dask_rac.plan(path, "ward", metric="euclidean", engine="certain")
     with pytest.raises(dask_rac.InputError, match="is for all pairs of vectors, and these are edges"):
         dask_rac.cluster((np.array([0]), np.array([1]), np.array([1.0])), engine="matrix")
-    with pytest.raises(dask_rac.InputError, match="give its path"):
+    with pytest.raises(dask_rac.InputError, match="give their path"):
         dask_rac.cluster(DISTANCES, metric="precomputed", engine="certain", store=tmp_path / "run")
     assert not (tmp_path / "run").exists()
 
