@@ -4,7 +4,7 @@ import numpy as np
 
 from dask_rac.kernels.certain.fold import add_row, clear, first_column, fold_line, piece_end
 from dask_rac.kernels.jit import kernel
-from dask_rac.kernels.vectors.pairs import INNER, Points, from_product, of_square
+from dask_rac.kernels.vectors.pairs import Points, of_products
 
 
 @kernel
@@ -45,8 +45,4 @@ def weigh_row(points: Points, postings, metric, corner, line) -> None:
             if place[q] < first + len(line):
                 line[place[q] - first] += x * value[q]
             q -= 1
-    for c in range(len(line)):
-        if metric == INNER:
-            line[c] = -line[c]
-        else:
-            line[c] = of_square(from_product(points, i, points, first + c, line[c]), metric)
+    of_products(points, i, points, (first, 1), metric, line)

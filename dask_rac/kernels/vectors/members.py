@@ -9,7 +9,7 @@ import numpy as np
 
 from dask_rac.kernels.jit import inlined, kernel
 from dask_rac.kernels.vectors.lanes import LANES
-from dask_rac.kernels.vectors.pairs import INNER, Points, from_product, last_term, line_inner, of_square
+from dask_rac.kernels.vectors.pairs import Points, last_term, line_inner, of_products
 from dask_rac.kernels.vectors.triangle import PANEL_VALUES, weigh_line
 
 LEAST, LARGEST, SUM = range(3)
@@ -56,16 +56,17 @@ def fold_sparse(own: Points, others: Points, metric: int, members, table, span) 
     """Fold the weights of sparse vectors with all others, as `fold_dense` does."""
     code, cluster, share = members
     line = np.zeros(1 + max(last_term(own), last_term(others)), np.float64)
+    weights = np.zeros(len(others.start) - 1, np.float64)
     for i in range(span[0], span[1]):
         row = table[i]
         for e in range(own.start[i], own.start[i + 1]):
             line[own.term[e]] = own.value[e]
-        for j in range(len(others.start) - 1):
-            if cluster[j] < 0:
-                continue
-            product = line_inner(line, others, j)
-            weight = -product if metric == INNER else of_square(from_product(own, i, others, j, product), metric)
-            fold_member(code, row, cluster[j], weight, share[j])
+        for j in range(len(weights)):
+            weights[j] = line_inner(line, others, j) if cluster[j] >= 0 else 0.0
+        of_products(own, i, others, (0, 1), metric, weights)
+        for j in range(len(weights)):
+            if cluster[j] >= 0:
+                fold_member(code, row, cluster[j], weights[j], share[j])
         for e in range(own.start[i], own.start[i + 1]):
             line[own.term[e]] = 0.0
 

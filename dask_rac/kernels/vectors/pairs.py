@@ -38,7 +38,7 @@ def weigh(own: Points, i: int, others: Points, j: int, metric: int):
     if metric == MANHATTAN:
         return _dense_manhattan(own.dense[i], others.dense[j])
     if sparse:
-        return of_square(from_product(own, i, others, j, _sparse_inner(own, i, others, j)), metric)
+        return of_square(_from_product(own, i, others, j, _sparse_inner(own, i, others, j)), metric)
     return of_square(dense_square(own.dense[i], others.dense[j]), metric)
 
 
@@ -75,13 +75,11 @@ def weigh_later(own: Points, others: Points, ids, begin, metric: int, weight) ->
             continue
         for e in range(own.start[row], own.start[row + 1]):
             line[own.term[e]] = own.value[e]
-        for j in range(max(start, i + 1), stop):
-            product = line_inner(line, others, j - start)
-            if metric == INNER:
-                weight[begin[row] + j - i - 1] = -product
-            else:
-                square = from_product(own, row, others, j - start, product)
-                weight[begin[row] + j - i - 1] = of_square(square, metric)
+        low = max(start, i + 1)
+        found = weight[begin[row] + low - i - 1 : begin[row] + max(low, stop) - i - 1]
+        for c in range(len(found)):
+            found[c] = line_inner(line, others, low - start + c)
+        of_products(own, row, others, (low - start, 1), metric, found)
         for e in range(own.start[row], own.start[row + 1]):
             line[own.term[e]] = 0.0
 
@@ -157,8 +155,29 @@ def _dense_manhattan(x, y):
     return (a + b) + (c + d)
 
 
+@kernel
+def of_products(own: Points, i: int, others: Points, run, metric: int, line) -> None:
+    """Convert the products of a sparse vector with a run of others, its first one and its step, to the weights.
+
+    A squared distance that cancels is computed from differences. Bundles are passed on only then: to pass one for each
+    pair takes fifty times as long as all the rest.
+    """
+    first, step = run
+    square, norm = others.square, own.square[i]
+    for c in range(len(line)):
+        if metric == INNER:
+            line[c] = -line[c]
+        else:
+            j = first + step * c
+            apart = norm + square[j]
+            found = apart - 2.0 * line[c]
+            if found < CANCELS * apart:
+                found = _sparse_differences(own, i, others, j)
+            line[c] = of_square(found, metric)
+
+
 @inlined
-def from_product(own, i, others, j, product):
+def _from_product(own, i, others, j, product):
     """Return the squared distance of two sparse vectors from their product, or from differences if that cancels."""
     apart = own.square[i] + others.square[j]
     square = apart - 2.0 * product

@@ -15,7 +15,7 @@ from dask_rac.kernels.vectors.lanes import (
     manhattan_lanes,
     squared_lanes,
 )
-from dask_rac.kernels.vectors.pairs import COSINE, EUCLIDEAN, INNER, MANHATTAN, Points, from_product, of_square
+from dask_rac.kernels.vectors.pairs import COSINE, EUCLIDEAN, INNER, MANHATTAN, Points, of_products
 
 ROWS = 256  # that share a panel: to fill one takes as long as to use it for some ten rows
 ROWS_VALUES = 2**21  # of these rows at most
@@ -113,8 +113,4 @@ def weigh_sparse_rows(points: Points, postings, metric: int, rows, out) -> None:
                 if place[q] >= slot:
                     break
                 line[place[q]] += x * value[q]
-        for t in range(slot):
-            if metric == INNER:
-                line[t] = -line[t]
-            else:
-                line[t] = of_square(from_product(points, node, points, nodes - 1 - t, line[t]), metric)
+        of_products(points, node, points, (nodes - 1, -1), metric, line)
