@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 from unittest import mock
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.spatial.distance import pdist, squareform
@@ -93,6 +95,12 @@ def test_points_that_are_all_equally_far_apart_are_refused_without_a_list_of_all
             run.merge_rest()
 
 
+@pytest.mark.parametrize("form", [np.asarray, sp.csr_array])
+def test_vectors_that_are_all_equally_far_apart_are_refused_before_near_pairs_are_looked_for(form: Any) -> None:
+    with pytest.raises(ResourceError, match=r"of the vectors are equally near .* set memory='10MB' or more"):
+        surveyed(form(np.eye(1500, dtype=np.float32)), memory=most_bytes(1500, 9_000))
+
+
 def test_too_little_memory_is_refused_with_the_amount_that_would_do() -> None:
     with pytest.raises(ResourceError, match=r"the near pairs of 3,000 nodes need .* set memory='3MB' or more"):
         surveyed(any_points(4, 3000, "points", 3), memory=1_000_000)
@@ -170,7 +178,9 @@ def test_pairs_of_a_sample_are_those_of_its_points() -> None:
     sample = Sample(20, condensed[::-1].copy())
     square = squareform(condensed)[::-1, ::-1]
     np.testing.assert_array_equal(square[sample.ends], sample.weight)
-    np.testing.assert_array_equal(np.sort(square, axis=1)[:, 1:], sample.by_point)
+    near = np.take_along_axis(square, sample.nearest, axis=1)
+    np.testing.assert_array_equal(np.sort(square, axis=1)[:, 1:], near)
+    assert Sample(20, np.ones(190)).listed(3).sum() == 3 * 17 + 3  # the pairs of slots 0 to 2, and of 3 with these
     assert sample_size(10**6, 3000, 2**34) == 3000
     assert sample_size(10**6, 3000, 2**20) < 200
     assert most_pairs(10, 0) == 0

@@ -45,13 +45,19 @@ class Sample:
         return np.sort(self.weight)
 
     @cached_property
-    def by_point(self) -> NDArray[np.float64]:
-        """The weights of each point in ascending order, one row per point."""
+    def nearest(self) -> NDArray[np.int32]:
+        """The other slots for each point, the nearest first, and of equally near ones the lower slot; a row each."""
         square = np.full((self.points, self.points), np.inf)
         lower, upper = self.ends
         square[lower, upper] = square[upper, lower] = self.weight
-        square.sort(axis=1)
-        return square[:, :-1]
+        return np.argsort(square, axis=1, kind="stable")[:, :-1].astype(np.int32)
+
+    def listed(self, k: int) -> NDArray[np.bool_]:
+        """Tell of each pair whether one of its points is among the k nearest of the other."""
+        near = np.zeros((self.points, self.points), np.bool_)
+        np.put_along_axis(near, self.nearest[:, :k], True, axis=1)
+        lower, upper = self.ends
+        return near[lower, upper] | near[upper, lower]
 
     def radius(self, fraction: float) -> float | None:
         """Return a radius with about this fraction of the pairs within; None if even the smallest has far more."""

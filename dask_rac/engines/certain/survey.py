@@ -25,7 +25,7 @@ from dask_rac.engines.start import single_nodes
 from dask_rac.tasks.team import Team
 from dask_rac.vectors.graph.plan import edge_bytes, knn_disk
 from dask_rac.vectors.pairs.contract import AllPairs
-from dask_rac.vectors.pairs.triangle import triangle_bytes
+from dask_rac.vectors.pairs.triangle import triangle_bytes, triangle_entries
 from dask_rac.vectors.pairs.vector_pairs import VectorPairs
 
 OVERSHOOT = 1.25  # times the expected pairs for which there must be memory
@@ -86,6 +86,8 @@ def survey_pairs(
     fitting = [survey for survey in surveys if survey.edges <= (room if most is None else min(room, most))]
     if not fitting:
         raise ResourceError(_no_room(pairs, surveys, memory))
+    if _never_ends(fitting, sample, pairs.nodes, memory, limits):
+        raise ResourceError(_no_room(pairs, [], memory))
     fastest = min(survey.seconds for survey in fitting)
     equal = [survey for survey in fitting if survey.seconds <= ABOUT * fastest]
     return max(equal, key=lambda survey: (survey.kind == "eps", survey.degree))
@@ -101,13 +103,23 @@ def fewer_pairs(survey: Survey, found: int, nodes: int, memory: int) -> int:
     return min(survey.edges // 2, int(survey.edges * most_pairs(nodes, memory) / (OVERSHOOT * found)))
 
 
+def _never_ends(fitting: list[Survey], sample: Sample, nodes: int, memory: int, limits: Limits) -> bool:
+    """Whether hardly anything would merge, all would be left, and a stage would have no radius: all are equally far."""
+    left = min(survey.left for survey in fitting)
+    if left < (1 - limits.stage_share) * nodes or pairs_bytes(left) <= memory:
+        return False
+    wanted = min(most_pairs(nodes, memory) / OVERSHOOT, nodes * limits.stage_degree / 2)
+    return sample.radius(min(1.0, wanted / triangle_entries(nodes))) is None
+
+
 def _no_room(pairs: AllPairs, surveys: list[Survey], memory: int) -> str:
     """Say why no near pairs can be had."""
     needed = min((int(OVERSHOOT * survey.edges) for survey in surveys), default=0) * PAIR_BYTES
     if not surveys:
+        whole = pairs_bytes(pairs.nodes)
         return (
             f"too many pairs of {pairs.name} are equally near for a list of the nearest, and {size_text(memory)} of "
-            f"memory do not hold all pairs, which takes {size_text(pairs_bytes(pairs.nodes))}: allow that much"
+            f"memory do not hold all pairs, which takes {size_text(whole)}: set memory='{-(-whole // 10**6)}MB' or more"
         )
     needed += SLOT_BYTES * pairs.nodes
     return (
@@ -157,9 +169,7 @@ def _fraction_left(choice: Survey, sample: Sample, degree: int, settings: Settin
         kept, reach = sample.weight <= radius, up_to(radius)
     else:
         k = max(1, min(points - 1, round(LISTED * degree)))
-        last = sample.by_point[:, k - 1]
-        farther = np.maximum(last[sample.ends[0]], last[sample.ends[1]])
-        kept, reach = sample.weight <= farther, Reach(k, np.inf)
+        kept, reach = sample.listed(k), Reach(k, np.inf)
     lower, upper = sample.ends
     near = NearPairs(lower[kept], upper[kept], sample.weight[kept])
     state = first_state(near, single_nodes(points), reach, settings, team)
