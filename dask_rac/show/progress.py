@@ -49,6 +49,7 @@ class Describer:
         self._stage = "starting"
         self._edges, self._seconds, self._left = 0, 0.0, ""
         self._things = "edges"
+        self._first: tuple[str, int, int, float] = "", 0, 0, 0.0
 
     def __call__(self, event: Event) -> str:
         """Return one line for an event."""
@@ -57,7 +58,8 @@ class Describer:
         if event.stage == "tasks":
             return f"{self._stage}, task {event.done} of {event.total}{self._left}"
         if event.stage in COUNTED:
-            return f"{TEXTS[event.stage]}, piece {event.done} of {event.total}"
+            self._stage, self._left = f"{TEXTS[event.stage]}, piece {event.done} of {event.total}", self._pace(event)
+            return self._stage + self._left
         if event.stage == "load" and event.done:
             return f"{TEXTS['load']}, {event.done:,} so far"
         record = event.record
@@ -72,12 +74,24 @@ class Describer:
             self._stage = f"round {record.round + 1}, {record.clusters - record.merges:,} clusters left"
         return text + self._left
 
+    def _pace(self, event: Event) -> str:
+        """Estimate the time that the other pieces take, by those since the first that was seen."""
+        stage, total, done, began = self._first
+        if (stage, total) != (event.stage, event.total) or event.done <= done:
+            self._first = event.stage, event.total, event.done, time.monotonic()
+            return ""
+        return _to_go((time.monotonic() - began) / (event.done - done) * (event.total - event.done))
+
     def _estimate(self, edges: int, seconds: float) -> str:
         """Estimate the time left if rounds keep shrinking at the current rate."""
         shrinks = edges / self._edges if self._edges else 0.7
         self._edges, self._seconds = edges, seconds
-        left = seconds * shrinks / (1 - shrinks) if shrinks < 1 else 0.0
-        return f", about {left:.0f} s to go" if left >= 1 else ""
+        return _to_go(seconds * shrinks / (1 - shrinks) if shrinks < 1 else 0.0)
+
+
+def _to_go(seconds: float) -> str:
+    """Return how long something will take, in words; nothing if that is less than a second."""
+    return f", about {seconds:.0f} s to go" if seconds >= 1 else ""
 
 
 class TerminalProgress:
