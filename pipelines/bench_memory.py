@@ -1,6 +1,7 @@
 """Time and memory of clustering in memory, compared with scipy, igraph and scikit-learn in one run.
 
-Uniform points in three dimensions, each joined to its 15 nearest neighbours. Everything is compiled and memory is
+Uniform points in three dimensions, each joined to its 15 nearest neighbours; then graphs with hubs: a recursive-matrix
+graph of about as many edges, words that occur together, and stars. Everything is compiled and memory is
 touched before anything is timed. Times are the best of `--repeats`, measured in turn; ratios compare within this run.
 
     python pipelines/bench_memory.py                          everything, about seven minutes
@@ -15,7 +16,7 @@ import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
-from time import perf_counter
+from time import perf_counter, process_time
 from typing import Any
 
 import click
@@ -23,6 +24,7 @@ import numpy as np
 import psutil
 import scipy.sparse as sp
 from graphs import as_similarities, neighbour_graph
+from hubs import recursive_graph, star, word_graph
 from rich.console import Console
 from rich.table import Table
 from scipy.sparse.csgraph import connected_components, minimum_spanning_tree
@@ -67,9 +69,14 @@ def report(console: Console, nodes: int, repeats: int, quick: bool) -> None:
     }
     for name, options in RUNS.items():
         jobs[f"dask_rac {name}"] = lambda options=options: cluster(graph, similar, options)  # type: ignore[misc]
+    hubs = recursive_graph((nodes // 2).bit_length(), 8 * nodes + nodes // 2)
+    console.print(f"R-MAT: {hubs.shape[0]:,} nodes, {hubs.nnz // 2:,} edges")
+    jobs["dask_rac similarity average, R-MAT"] = lambda: cluster(hubs, hubs, RUNS["similarity average"])
     warm_up()
     times = best_times(jobs, repeats)
+    against_spanning_tree(console, repeats)
     if not quick:
+        stars(console)
         times |= best_times({"igraph Leiden": leiden(similar)}, 1)
     peers = {
         "components": "scipy connected_components",
@@ -99,7 +106,7 @@ def uniform_graph(nodes: int) -> sp.csr_array:
     return neighbour_graph(np.random.default_rng(0).random((nodes, 3)), 15)
 
 
-def cluster(graph: sp.csr_array, similar: sp.csr_array, options: dict[str, Any]) -> dask_rac.Clustering:
+def cluster(graph: Any, similar: Any, options: dict[str, Any]) -> dask_rac.Clustering:
     """Run dask_rac once."""
     edges = similar if options.get("weights") == "similarity" else graph
     clustering: dask_rac.Clustering = dask_rac.cluster(edges, progress=False, **options)
@@ -114,14 +121,16 @@ def warm_up() -> None:
     np.ones(500_000_000, np.float32)
 
 
-def best_times(jobs: dict[str, Callable[[], object]], repeats: int) -> dict[str, float]:
+def best_times(
+    jobs: dict[str, Callable[[], object]], repeats: int, clock: Callable[[], float] = perf_counter
+) -> dict[str, float]:
     """Return the shortest of several times for each job, measured in turn."""
     times = dict.fromkeys(jobs, np.inf)
     for _ in range(repeats):
         for name, job in jobs.items():
-            started = perf_counter()
+            started = clock()
             job()
-            times[name] = min(times[name], perf_counter() - started)
+            times[name] = min(times[name], clock() - started)
     return times
 
 
@@ -144,6 +153,33 @@ def growth(nodes: int, repeats: int) -> dict[str, float]:
         jobs[f"scipy {size}"] = lambda similar=similar: connected_components(similar)  # type: ignore[misc]
     times = best_times(jobs, repeats)
     return {name: times[f"{name} 4"] / times[f"{name} 1"] for name in ("ours", "scipy")}
+
+
+def against_spanning_tree(console: Console, repeats: int) -> None:
+    """Compare processor time on words that occur together, where the counts are the weights."""
+    graph = word_graph()
+    jobs: dict[str, Callable[[], object]] = {
+        "ours": lambda: cluster(graph, graph, RUNS["similarity average"]),
+        "scipy": lambda: minimum_spanning_tree(graph),
+    }
+    times = best_times(jobs, repeats, process_time)
+    console.print(
+        f"{graph.shape[0]:,} words, {graph.nnz // 2:,} edges: similarity average takes {times['ours']:.2f} s of the "
+        f"processor, {times['ours'] / times['scipy']:.1f} times scipy minimum_spanning_tree"
+    )
+
+
+def stars(console: Console) -> None:
+    """Time stars of a million leaves."""
+    for options in (RUNS["similarity average"], RUNS["average, ignore"], {"linkage": "weighted"}):
+        for equal in (False, True):
+            edges = star(1_000_000, equal)
+            started = perf_counter()
+            cluster(edges, edges, options)
+            text = ", ".join(str(value) for value in options.values())
+            console.print(
+                f"star of a million leaves, {text}, {'equal ' * equal}weights: {perf_counter() - started:.1f} s"
+            )
 
 
 def against_sklearn(console: Console) -> None:

@@ -51,8 +51,9 @@ EdgeArrays = tuple[NDArray[Any], NDArray[Any], NDArray[Any]]
 class Limits:
     """Numbers that decide how a run is done and never what it computes; tests hand over smaller ones."""
 
-    hand_over: float = 0.02
-    """The finisher takes over after a round that merges fewer than this fraction of the live clusters."""
+    hand_over: float = 1 / 32
+    """The finisher takes over after a round that takes away fewer than this fraction of the edges, unless it merges so
+    many clusters that few rounds are left: `engines/rows/pace.py`."""
     unit_rows: int = 16_000_000
     """The most rows of the input that one task reads."""
     batch_rows: int = BATCH_ROWS

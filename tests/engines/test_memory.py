@@ -68,7 +68,7 @@ def test_rounds_that_lead_nowhere_stop_with_the_memory_that_ends_them(folder: Pa
 def test_rounds_in_memory_that_lead_nowhere_stop_as_well(folder: Path) -> None:
     edges = write_parquet(folder / "edges.parquet", star(LEAVES))
     with pytest.raises(StoppedError, match="what is left does not fit in memory") as caught:
-        dask_rac.cluster(edges, store=folder / "run", memory=1_100_000)
+        dask_rac.cluster(edges, store=folder / "run", memory=1_000_000)
     assert not dask_rac.open(folder / "run").finished
     assert len(dask_rac.resume(folder / "run", memory=advised(caught.value)).rounds) == 2
 

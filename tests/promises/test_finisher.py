@@ -6,9 +6,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import dask_rac
+from dask_rac.base.events import RoundRecord
 from dask_rac.engines.contract import Limits
+from dask_rac.engines.rows.pace import pays
 from tests.support.graphs import tangled_edges
 from tests.support.limits import cluster_within
 from tests.support.results import merge_set
@@ -60,6 +64,51 @@ def test_finisher_is_quick_by_weighted_linkage_where_a_hub_takes_one_after_the_o
     assert found.rounds["merges"].tolist() == [1, leaves - 1]
     heights = np.asarray(found.merges["height"])
     np.testing.assert_allclose(heights[:3] * leaves, [1, (2 + leaves) / 2, (3 + 3 * leaves) / 4])
+
+
+@pytest.mark.parametrize(
+    ("linkage", "missing"),
+    [(linkage, missing) for linkage in ("average", "complete") for missing in ("ignore", "infinite", 0.0)]
+    + [("weighted", 0.0)],
+)
+@pytest.mark.parametrize("values", [1, 2, 10**6])
+def test_finisher_is_quick_on_two_stars_of_similarities(linkage: str, missing: str | float, values: int) -> None:
+    leaves = 40_000
+    u = np.concatenate(([0], np.arange(leaves) % 2))
+    v = np.concatenate(([1], np.arange(2, leaves + 2)))
+    weights = np.random.default_rng(values).integers(1, values + 1, leaves + 1).astype(float)
+    found = dask_rac.cluster((u, v, weights), linkage, missing, "similarity")
+    assert len(found.rounds) <= 4
+    if missing != "infinite":
+        assert len(found.merges) == leaves + 1
+
+
+@pytest.mark.parametrize("linkage", ["average", "complete"])
+@pytest.mark.parametrize("missing", ["ignore", "infinite", 0.0])
+@pytest.mark.parametrize("values", [1, 3, 1000])
+def test_finisher_and_rounds_agree_where_hubs_share_their_neighbours(
+    linkage: str, missing: str | float, values: int
+) -> None:
+    hubs, leaves = 12, 400
+    u, v = (side.ravel() for side in np.meshgrid(np.arange(hubs), np.arange(hubs, hubs + leaves)))
+    among = np.triu_indices(hubs, 1)
+    random = np.random.default_rng(values)
+    kept = random.random(len(u)) < 0.6
+    u, v = np.concatenate((u[kept], among[0])), np.concatenate((v[kept], among[1]))
+    name = random.permutation(hubs + leaves)
+    edges = name[u], name[v], random.integers(1, values + 1, len(u)).astype(float)
+    options: dict[str, Any] = {"linkage": linkage, "missing": missing, "weights": "similarity"}
+    finished = cluster_within(Limits(hand_over=2.0), edges, **options)
+    assert merge_set(finished) == merge_set(dask_rac.cluster(edges, finisher=False, **options))
+
+
+@given(st.integers(1, 10**9), st.integers(0, 10**9), st.integers(2, 10**9), st.integers(1, 10**9))
+def test_rounds_pay_that_shrink_the_graph_or_are_few(edges: int, lost: int, clusters: int, merges: int) -> None:
+    lost, merges = min(lost, edges), min(merges, clusters)
+    record = RoundRecord(clusters=clusters, edges=edges, merges=merges)
+    rounds = min(edges / max(lost, 1e-9), clusters.bit_length() * clusters / merges)
+    if abs(rounds - 32) > 1e-6:
+        assert pays(record, edges - lost, 1 / 32) == (rounds < 32)
 
 
 @pytest.mark.soak

@@ -45,7 +45,12 @@ def finish_rest(job: Job, state: State, merged: int, pays: bool, finisher_edges:
     with Team(threads) as team, reporting(job.store, job.attempt) as report:
         rule = rule_of(job.settings)._replace(scale=job.rule(state.round).scale)
         rows, top = _load(job, state)
-        if job.room is not None and (short := job.room.rest_short(state.clusters, state.entries, _widest(rows))):
+        rounds = pays or not job.settings.finisher  # otherwise the finisher comes at once, for which there is room
+        if (
+            rounds
+            and job.room is not None
+            and (short := job.room.rest_short(state.clusters, state.entries, _widest(rows)))
+        ):
             return Rest((), (), short)
         space = Space(rows, ("neighbour", "weight", "tie", "edges"), needs_counts(job.settings))
         clusters = space.clusters(state.clusters)

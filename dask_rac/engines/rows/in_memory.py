@@ -14,8 +14,8 @@ from dask_rac.base.settings import Settings
 from dask_rac.engines.contract import Limits, MergeList
 from dask_rac.engines.linkage import needs_counts, rule_of
 from dask_rac.engines.rows.load import Graph
-from dask_rac.engines.rows.pace import stalls
-from dask_rac.engines.rows.round import finisher_round, reciprocal_round
+from dask_rac.engines.rows.pace import pays, stalls
+from dask_rac.engines.rows.round import finisher_round, list_links, reciprocal_round
 from dask_rac.engines.rows.state import Shard, Space, first_shard
 from dask_rac.kernels.arrays import Merges, Rule, empty_merges, part
 from dask_rac.tasks.team import Team
@@ -56,7 +56,7 @@ def merge_nodes(graph: Graph, settings: Settings, team: Team, report: Listener, 
 
 def merge_rounds(start: Start, settings: Settings, team: Team, report: Listener, limits: Limits) -> MergeList:
     """Run rounds of reciprocal pairs, then the finisher."""
-    shard, rule, pays = start.shard, start.rule, start.pays
+    shard, rule, worth = start.shard, start.rule, start.pays
     assert shard is not None
     start.shard = None
     n = len(shard.clusters.ids)
@@ -65,21 +65,23 @@ def merge_rounds(start: Start, settings: Settings, team: Team, report: Listener,
     merged = 0
     while True:
         rest = part(merges, merged, None)
-        due = settings.finisher and not pays
+        due = settings.finisher and not worth
         edges = shard.entries // 2
         if due and stalls(records, edges, start.finisher_edges):
             return MergeList(start.nodes or n, part(merges, None, merged), when[:merged], records, stalled=edges)
         if due and edges <= start.finisher_edges:
             report(Event("finisher", start.nodes or n, start.merged + merged))
+            links, clusters = list_links(shard, rule), shard.clusters
+            del shard  # and its rows: they take as much as all that the finisher needs
             start.space.release()
-            record = finisher_round(shard, rule, rest)
+            record = finisher_round(clusters, links, rule, rest)
             if not record.merges:
                 break
         else:
             after, record = reciprocal_round(shard, rule, start.space, team, rest)
             if after is None:
                 break
-            shard, record = after, replace(record, deferred=due)
+            shard, after, record = after, None, replace(record, deferred=due)
         rule = rule._replace(scale=1.0)
         number = start.round + len(records) + 1
         record = replace(record, round=number, nearest_seconds=0.0 if records else start.nearest_seconds)
@@ -89,7 +91,7 @@ def merge_rounds(start: Start, settings: Settings, team: Team, report: Listener,
         report(Event("round", start.nodes or n, start.merged + merged, record))
         if record.finisher:
             break
-        pays = record.merges >= limits.hand_over * record.clusters
+        worth = pays(record, shard.entries // 2, limits.hand_over)
     return MergeList(start.nodes or n, part(merges, None, merged), when[:merged], records)
 
 

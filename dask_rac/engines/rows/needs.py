@@ -21,6 +21,10 @@ REST_COPIES = 2.1  # of all entries held by rounds in memory
 UNEVEN = 1.1  # times the budget that shards of uneven size may take
 SHRINKS = 0.8  # share of the entries that a round usually leaves
 MERGE = 120  # bytes per merge that is written: as found, as converted, as Parquet
+RECORD_LEAST = 24  # bytes of an edge that is held by the finisher, with int32
+SLOT_BYTES = 16  # of its table of pairs, per edge
+ROW_SHARE = 4.5  # entries per edge in the rows of the finisher: two, a quarter more for hubs, two to grow into
+CHUNK_BYTES = 1.5  # of what the finisher keeps for a chunk of a row, per entry
 UNCOUNTED = 2**24  # bytes in each process: chunks, buffers and objects, whatever the graph
 
 
@@ -129,14 +133,16 @@ def rest_fits(sizes: EntrySizes, clusters: int, entries: int, budget: Budget) ->
 
 
 def finisher_bytes(sizes: EntrySizes, clusters: int, edges: int) -> int:
-    """Bytes of the finisher: rows once, clusters and merges; edges and their lists, a heap, a table of all pairs."""
-    each = 2 * sizes.entry + 69 + 5 * sizes.ids
-    return (52 + 12 * sizes.ids) * clusters + each * edges + 16 * _power_of_two(2 * edges)
+    """Bytes of the finisher: clusters and merges; records of edges, with all rows at first, then with what is made."""
+    ids = cluster_id_dtype(max(2 * edges, clusters)).itemsize
+    record = 8 + 4 * ids
+    made = SLOT_BYTES + ROW_SHARE * (ids + CHUNK_BYTES)
+    return (116 + 12 * sizes.ids) * clusters + int((record + max(2 * sizes.entry, made)) * edges)
 
 
 def finisher_room(sizes: EntrySizes, clusters: int, budget: Budget) -> int:
     """Return the most edges that the finisher has room for."""
-    most = range(1, max(1, budget.process // 69))
+    most = range(1, max(1, budget.process // RECORD_LEAST))
     return bisect_right(most, budget.process, key=lambda edges: finisher_bytes(sizes, clusters, edges))
 
 

@@ -1,4 +1,4 @@
-"""The pace of a run whose finisher has no room: how many rounds it would take until it has."""
+"""The pace of rounds: whether another one pays, and how many there will be if the finisher has no room."""
 
 from __future__ import annotations
 
@@ -9,6 +9,18 @@ from dask_rac.base.events import RoundRecord
 
 JUDGED = 8  # rounds: fewer could be an accident
 MOST_ROUNDS = 1000  # each of them rewrites all that is left of the graph
+
+
+def pays(record: RoundRecord, edges: int, share: float) -> bool:
+    """Whether rounds like this one, which has left `edges` edges, take less work than the finisher.
+
+    A round writes every edge once. If each takes away the same share of the edges, all of them write a multiple of what
+    is left, the inverse of that share; nor are there more rounds than it takes until one cluster is left. The finisher
+    takes the time of a few dozen rounds. Only counts decide, so that it is the same on every machine.
+    """
+    shrinks = (record.edges - edges) / max(1, record.edges)
+    ends = record.merges / max(1, record.clusters) / max(1, record.clusters).bit_length()
+    return max(shrinks, ends) >= share
 
 
 def rounds_until(records: Sequence[RoundRecord], edges: int, room: float) -> float:

@@ -9,8 +9,10 @@ import numpy as np
 from dask_rac.base.events import RoundRecord
 from dask_rac.base.ids import cluster_id_dtype
 from dask_rac.engines.rows.state import Shard, Space, fold_shard, match_shard
-from dask_rac.kernels.arrays import Merges, Rule
-from dask_rac.kernels.rows.finish import finish, list_edges
+from dask_rac.kernels.arrays import Clusters, Merges, Rule
+from dask_rac.kernels.rows.finish import finish
+from dask_rac.kernels.rows.links import Links, empty_links, list_edges
+from dask_rac.kernels.rule import HALF_FILLED
 from dask_rac.tasks.team import Team
 
 
@@ -35,21 +37,21 @@ def reciprocal_round(
     return after, record
 
 
-def finisher_round(shard: Shard, rule: Rule, merges: Merges) -> RoundRecord:
+def list_links(shard: Shard, rule: Rule) -> Links:
+    """Return the edges of a shard as the finisher holds them."""
+    edges = shard.entries // 2
+    links = empty_links(edges, cluster_id_dtype(max(2 * edges, len(shard.clusters.ids))))
+    list_edges(shard.rows, links, rule.scale, rule.code != HALF_FILLED)
+    return links
+
+
+def finisher_round(clusters: Clusters, links: Links, rule: Rule, merges: Merges) -> RoundRecord:
     """Merge all that is left, one pair after the other."""
     started = perf_counter()
-    room = shard.entries // 2
-    edges = (
-        np.empty((room, 4), cluster_id_dtype(max(2 * room, len(shard.clusters.ids)))),
-        np.empty((room, 3)),
-        np.empty(room, np.uint16),
-    )
-    list_edges(shard.rows, *edges)
-    size = shard.clusters.size.astype(np.int64)
-    merged = finish(shard.clusters.ids.copy(), size, edges, rule, merges)
+    merged = finish(clusters.ids.copy(), clusters.size, links, rule, merges)
     return RoundRecord(
-        clusters=int(np.count_nonzero(shard.clusters.nearest >= 0)),
-        edges=room,
+        clusters=int(np.count_nonzero(clusters.nearest >= 0)),
+        edges=len(links.fields),
         merges=merged,
         finish_seconds=perf_counter() - started,
         finisher=True,

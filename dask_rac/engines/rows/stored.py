@@ -30,7 +30,7 @@ from dask_rac.engines.rows.intake import (
 )
 from dask_rac.engines.rows.load import Graph
 from dask_rac.engines.rows.needs import EntrySizes, ending_bytes, finisher_room, rest_fits
-from dask_rac.engines.rows.pace import JUDGED, rounds_until, stalls
+from dask_rac.engines.rows.pace import JUDGED, pays, rounds_until, stalls
 from dask_rac.engines.rows.receipts import Borders, Folded, Job, Matched, Moved, Receipt, new_job
 from dask_rac.engines.rows.sizes import (
     at_least,
@@ -84,17 +84,16 @@ def require_room(state: State, work: Work) -> None:
     work.require_disk(int(1.3 * state.bytes), "the next round", remedy, StoppedError)
 
 
-def pays(work: Work) -> bool:
-    """Whether another round would merge enough, judged by the last one."""
-    record = work.last
-    return record is None or record.merges >= work.limits.hand_over * record.clusters
+def pays_still(state: State, work: Work) -> bool:
+    """Whether another round is worth its work, judged by the last one."""
+    return work.last is None or pays(work.last, state.entries // 2, work.limits.hand_over)
 
 
 def rest_is_due(state: State, work: Work) -> bool:
     """Whether what is left continues in memory; that depends on the data and the budget alone."""
+    if work.settings.finisher and not pays_still(state, work):
+        return state.entries // 2 <= _finisher_edges(state, work)
     fits = rest_fits(entry_sizes(work), state.clusters, state.entries, work.budget)
-    if work.settings.finisher and not pays(work):
-        return fits and state.entries // 2 <= _finisher_edges(state, work)
     if work.header.shards is None:
         return fits
     return fits and state.entries * work.header.shards <= 2 * facts_of(work).edges
@@ -240,7 +239,7 @@ def _round(state: State, work: Work) -> Step:
         nearest_updates=borders.updates,
         match_seconds=_seconds(matched) + _seconds(moved),
         fold_seconds=_seconds(folded),
-        deferred=work.settings.finisher and not pays(work),
+        deferred=work.settings.finisher and not pays_still(state, work),
     )
     tables = tuple(receipt.merges for receipt in folded if receipt.merges.rows)
     event = Event("round", facts.nodes, work.merged + borders.merges, record)
@@ -253,7 +252,7 @@ def _rest(state: State, work: Work) -> Step:
     work.report(Event("rest", job.nodes, work.merged))
     room, threads = _finisher_edges(state, work), work.budget.threads
     with work.listening():
-        graph = single_task(finish_rest, job.attempt, job, state, work.merged, pays(work), room, threads)
+        graph = single_task(finish_rest, job.attempt, job, state, work.merged, pays_still(state, work), room, threads)
         done: Rest = work.compute(graph)["finish_rest"][0]
     if done.short:
         raise _stopped("what is left does not fit in memory", done.short, work)

@@ -1,233 +1,223 @@
 """The finisher: sequential exact HAC on what the rounds leave.
 
-1. An edge is in the heap under the key it had when it was pushed. By reducibility that key is a lower bound of
-   its current key, so a merge changes nothing in the heap: a key is updated when its edge reaches the top.
-2. A key is out of date exactly when one of its two clusters has grown, that is when the sum of their sizes has.
-3. Of two parallel edges the one with the smaller key stays, so 1 holds for the combined edge.
-4. The cluster with fewer entries moves into the other, entry by entry: O(E log E) moves in all. Edges always
-   name their two current clusters, so no search for them is needed.
-5. `slots` maps a pair to its edge. Pairs of merged clusters stay there until the table is refilled.
+1. From any cluster to its nearest, from there to the nearest of that, and so on: by the order of `order.py` each step
+   is to a smaller key, so the walk ends at two clusters that are each other's nearest. They merge, whatever else may
+   be nearer elsewhere: that is the theorem of the rounds. The walk goes on from where it came from, as a merge
+   elsewhere brings nobody nearer. So a merge takes three searches at most, and there is no heap of all edges.
+2. The cluster with fewer edges moves into the other one, edge by edge: O(E log E) moves in all.
+3. Of two parallel edges the one stays that the third cluster has seen nearer, so that the bounds of its row hold.
 
 By weighted linkage a merge with a cluster that lacks an edge changes W as well, to the mean with `fill`. That would
-mean every entry of the larger cluster, so an edge keeps the number of merges of its two ends that its weight
-reflects, and catches up when it is used. Such a mean is no smaller than before, so 1 holds.
-
-Data used together is stored together: an edge's ends with its list entries, its weight with its key.
+mean every edge of the larger cluster, so an edge keeps the number of merges of its two ends that its weight
+reflects, and catches up when it is used.
 """
 
 import numpy as np
 
-from dask_rac.kernels.jit import inlined, kernel
-from dask_rac.kernels.order import hash64
-from dask_rac.kernels.rows.table import first_slot
-from dask_rac.kernels.rule import HALF_FILLED, is_mean, linkage_weight, mean_with_fill
+from dask_rac.kernels.jit import inlined, kernel, prefetch_read
+from dask_rac.kernels.order import breaks_tie
+from dask_rac.kernels.rows.hubs import cut_row, search_hub, update_row
+from dask_rac.kernels.rows.links import edge_of, fill_slots, find_edge, pair_hash, put_edge, slot_of
+from dask_rac.kernels.rows.lists import Lists, lay_rows, make_room, scan_row
+from dask_rac.kernels.rows.seen import (
+    CHUNKS,
+    DEGREE,
+    GROWN,
+    LENGTH,
+    SCALED,
+    SIZE,
+    START,
+    catch_up,
+    drop_edge,
+    look,
+    never_again,
+    other_end,
+    seen_from,
+    weigh,
+)
+from dask_rac.kernels.rule import HALF_FILLED, is_mean
 
-KEY, WEIGHT, COUNT = 0, 1, 2  # columns of `values`, one row per edge
-REFLECTED = COUNT  # by weighted linkage nothing is counted but the merges of both ends that the weight reflects
-FOLLOWING = 2  # `links` has the two ends, then for each end the next entry in the list of its cluster
-
-
-@kernel
-def list_edges(rows, links, values, tie):
-    """Write every edge of `rows` once, from its smaller end; return their number."""
-    start, stop, neighbour, weight, count, row_tie = rows
-    found = 0
-    for u in range(len(start)):
-        for e in range(start[u], stop[u]):
-            if u < neighbour[e]:
-                links[found, 0], links[found, 1], tie[found] = u, neighbour[e], row_tie[e]
-                values[found, WEIGHT], values[found, COUNT] = weight[e], count[e] if len(count) > 0 else 1
-                found += 1
-    return found
-
-
-@inlined
-def goes_first(a, b, pushed):
-    """Whether edge `a` comes before `b` at equal weight: the order of `order.py`, as of when they were pushed."""
-    tie, size, pair_hash = pushed
-    if tie[a] != tie[b]:
-        return tie[a] < tie[b]
-    if size[a] != size[b]:
-        return size[a] < size[b]
-    if pair_hash[a] != pair_hash[b]:
-        return pair_hash[a] < pair_hash[b]
-    return a < b
-
-
-@kernel
-def sift_down(heap, heap_key, at, used, pushed):
-    """Move the edge at `at` down to its position in a 4-ary heap."""
-    edge, key = heap[at], heap_key[at]
-    while 4 * at + 1 < used:
-        least = 4 * at + 1
-        low = heap_key[least]
-        for child in range(4 * at + 2, min(4 * at + 5, used)):
-            if heap_key[child] < low or (heap_key[child] == low and goes_first(heap[child], heap[least], pushed)):
-                least, low = child, heap_key[child]
-        if key < low or (key == low and goes_first(edge, heap[least], pushed)):
-            break
-        heap[at], heap_key[at] = heap[least], low
-        at = least
-    heap[at], heap_key[at] = edge, key
-
-
-@kernel
-def make_heap(heap, heap_key, used, pushed):
-    """Arrange the first `used` edges as a heap."""
-    for at in range((used - 2) // 4, -1, -1):
-        sift_down(heap, heap_key, at, used, pushed)
-
-
-@kernel
-def drop_dead(heap, heap_key, used, alive):
-    """Keep the live ones of the first `used` edges; return their number."""
-    living = 0
-    for at in range(used):
-        if alive[heap[at]]:
-            heap[living], heap_key[living] = heap[at], heap_key[at]
-            living += 1
-    return living
+RECORD, SLOT, PARALLEL = 24, 16, 8  # how many edges ahead memory is prefetched: the edge, its slot, what the slot holds
 
 
 @inlined
-def find_slot(slots, a, b):
-    """Return the slot of pair `a, b`, or the empty slot where it would go, and the pair as one number."""
-    pair = np.int64(min(a, b)) << 32 | np.int64(max(a, b))
-    mask = len(slots) - 1
-    slot = first_slot(pair, mask)
-    while slots[slot, 0] != pair and slots[slot, 0] != -1:
-        slot = (slot + 1) & mask
-    return slot, pair
+def name_ends(fields, e, a, b):
+    """Let an edge be between two clusters."""
+    first = fields.shape[1] - 4
+    fields[e, first], fields[e, first + 1] = min(a, b), max(a, b)
+
+
+@inlined
+def fold_edge(values, fields, rule, kept, gone):
+    """Fold the second of two parallel edges into the first one."""
+    first = fields.shape[1] - 4
+    if rule.code == HALF_FILLED:
+        values[kept, 0] = (values[kept, 0] + values[gone, 0]) / 2
+    else:
+        if is_mean(rule.code):
+            values[kept, 0] += values[gone, 0]
+        else:
+            values[kept, 0] = max(values[kept, 0], values[gone, 0])
+        fields[kept, first + 2] += fields[gone, first + 2]
+    fields[kept, first + 3] = max(fields[kept, first + 3], fields[gone, first + 3])
+    fields[gone, first], fields[gone, first + 1] = -1, -1
 
 
 @kernel
-def fill_slots(slots, links, alive):
-    """Fill the table with the pairs of the live edges; return their number."""
-    slots[:, 0] = -1
-    filled = 0
-    for e in range(len(alive)):
-        if alive[e]:
-            slot, pair = find_slot(slots, links[e, 0], links[e, 1])
-            slots[slot, 0], slots[slot, 1] = pair, e
+def move_edges(a, b, lists, links, rule):
+    """Move the edges of cluster `b` to `a`, before their sizes change; return the number of slots filled."""
+    _, groups, edges, _, _ = lists
+    values, fields, slots = links
+    flat, width = fields.reshape(fields.size), fields.shape[1]
+    first, halves = width - 4, rule.code == HALF_FILLED
+    at, filled, hub = groups[a, START] + groups[a, LENGTH], 0, groups[a, CHUNKS] > 0
+    both = groups[a, SIZE] + groups[b, SIZE]
+    stop = groups[b, START] + groups[b, LENGTH]
+    for i in range(groups[b, START], stop):
+        if i + RECORD < stop and edges[i + RECORD] >= 0:
+            prefetch_read(flat, np.int64(edges[i + RECORD]) * width)
+        if i + SLOT < stop and edges[i + SLOT] >= 0:
+            c = other_end(fields, edges[i + SLOT], b)
+            if c >= 0:
+                prefetch_read(slots, slot_of(pair_hash(a, c), len(slots)))
+        if i + PARALLEL < stop and edges[i + PARALLEL] >= 0:
+            c = other_end(fields, edges[i + PARALLEL], b)
+            if c >= 0:
+                entry = slots[slot_of(pair_hash(a, c), len(slots))]
+                if entry >= 0:
+                    prefetch_read(flat, edge_of(entry) * width)
+        e = np.int64(edges[i])
+        if e < 0:
+            continue
+        c = other_end(fields, e, b)
+        if c < 0:
+            continue
+        if halves:
+            catch_up(values, fields, e, groups[b, GROWN] + groups[c, GROWN], rule.fill)
+        other = find_edge(slots, fields, a, c)
+        if other < 0:
+            if never_again(rule.code):
+                drop_edge(fields, e, groups)
+                continue
+            name_ends(fields, e, a, c)
+            if halves:  # what is left to reflect is the mean with `a`, which has no edge
+                fields[e, first + 2] = groups[a, GROWN] + groups[c, GROWN]
+            put_edge(slots, a, c, e)
             filled += 1
+            groups[a, DEGREE] += 1
+            edges[at] = e
+            at += 1
+            continue
+        kept, gone = other, e
+        if groups[c, CHUNKS] > 0:
+            near, far = look(c, values, fields, other, groups, rule), look(c, values, fields, e, groups, rule)
+            if far < near or (far == near and fields[e, first + 3] < fields[other, first + 3]):
+                kept, gone = e, other
+        seen = look(a, values, fields, other, groups, rule) if hub else 0.0
+        if halves:
+            catch_up(values, fields, other, groups[a, GROWN] + groups[c, GROWN], rule.fill)
+            fields[kept, first + 2] = groups[a, GROWN] + 1 + groups[c, GROWN]
+        fold_edge(values, fields, rule, kept, gone)
+        groups[c, DEGREE] -= 1
+        groups[b, DEGREE] -= 1
+        if kept == e:
+            name_ends(fields, e, a, c)
+            put_edge(slots, a, c, e)
+            filled += 1
+        again = kept == e
+        if hub and not again:
+            shift = groups[c, GROWN] + groups[a, SCALED]
+            again = seen_from(rule, values[kept, 0], fields[kept, first + 2], both, groups[c, SIZE], shift) < seen
+        if again:
+            edges[at] = kept
+            at += 1
+    groups[a, LENGTH] = at - groups[a, START]
+    groups[b, LENGTH], groups[b, CHUNKS] = 0, 0
     return filled
 
 
 @inlined
-def catch_up(values, e, merges, fill):
-    """Bring the weight of an edge up to the given number of merges of its ends, by weighted linkage; return it."""
-    values[e, WEIGHT] = mean_with_fill(values[e, WEIGHT], fill, merges - np.int64(values[e, REFLECTED]))
-    values[e, REFLECTED] = merges
-    return values[e, WEIGHT]
+def is_nearer(e, than, x, lists, links, rule):
+    """Whether one edge of a cluster comes before another one."""
+    ids, groups, _, _, _ = lists
+    values, fields, _ = links
+    last, size = fields.shape[1] - 1, groups[:, SIZE]
+    w, other = weigh(values, fields, e, groups, rule), weigh(values, fields, than, groups, rule)
+    c, d = other_end(fields, e, x), other_end(fields, than, x)
+    tie, its = fields[e, last], fields[than, last]
+    return w < other or (w == other and (tie < its or (tie == its and breaks_tie(ids, size, x, c, d))))
 
 
 @kernel
-def finish(ids, size, edges, rule, merges):
-    """Merge in the order of `order.py` until no edge is left within the ceiling; return the number of merges.
+def count_degrees(groups, fields):
+    """Count the edges of every cluster."""
+    first = fields.shape[1] - 4
+    for e in range(len(fields)):
+        groups[fields[e, first], DEGREE] += 1
+        groups[fields[e, first + 1], DEGREE] += 1
 
-    `edges` is what `list_edges` wrote; it is overwritten, as are `ids` and `size`.
+
+@kernel
+def finish(ids, size, links, rule, merges):
+    """Merge until no edge is left within the ceiling; return the number of merges.
+
+    `links` is what `list_edges` wrote; it is overwritten, as is `ids`.
     """
-    links, values, tie = edges
     left, right, height, merged_size = merges
-    total, means, halves = len(tie), is_mean(rule.code), rule.code == HALF_FILLED
-    grown = np.zeros(len(ids) if halves else 0, np.int64)  # merges of each cluster
-    heap, heap_key = np.arange(total).astype(links.dtype), np.empty(total)
-    pushed_tie, pushed_size, pushed_hash = tie.copy(), np.empty(total, np.int64), np.empty(total, np.uint64)
-    pushed = pushed_tie, pushed_size, pushed_hash
-    alive = np.ones(total, np.bool_)
-    # Entry 2e of the lists is edge e as seen from its first end, entry 2e + 1 as seen from its second.
-    head, entries = np.full(len(ids), -1, np.int64), np.zeros(len(ids), np.int64)
-    moving = np.empty(2 * total, np.int64)
-    for e in range(total):
-        a, b = links[e, 0], links[e, 1]
-        links[e, FOLLOWING], links[e, FOLLOWING + 1] = head[a], head[b]
-        head[a], head[b] = 2 * e, 2 * e + 1
-        entries[a] += 1
-        entries[b] += 1
-        heap_key[e] = linkage_weight(rule, values[e, WEIGHT], values[e, COUNT], np.float64(size[a]) * size[b])
-        values[e, KEY] = heap_key[e]
-        pushed_size[e], pushed_hash[e] = size[a] + size[b], hash64(ids[a], ids[b])
-        if halves:
-            values[e, REFLECTED] = 0
-    capacity = 16
-    while capacity < 2 * total:
-        capacity *= 2
-    slots = np.empty((capacity, 2), np.int64)
-    filled = fill_slots(slots, links, alive)
-    make_heap(heap, heap_key, total, pushed)
-    used, dead, found = total, 0, 0
-    while used > 0 and heap_key[0] <= rule.ceiling and heap_key[0] < np.inf:
-        e = heap[0]
-        a, b = links[e, 0], links[e, 1]
-        if not alive[e]:
-            used -= 1
-            dead -= 1
-            heap[0], heap_key[0] = heap[used], heap_key[used]
-            sift_down(heap, heap_key, 0, used, pushed)
-            continue
-        if pushed_size[e] != size[a] + size[b]:
-            if halves:
-                catch_up(values, e, grown[a] + grown[b], rule.fill)
-            heap_key[0] = linkage_weight(rule, values[e, WEIGHT], values[e, COUNT], np.float64(size[a]) * size[b])
-            values[e, KEY] = heap_key[0]
-            pushed_tie[e], pushed_size[e], pushed_hash[e] = tie[e], size[a] + size[b], hash64(ids[a], ids[b])
-            sift_down(heap, heap_key, 0, used, pushed)
-            continue
-        if entries[a] < entries[b]:
-            a, b = b, a
-        left[found], right[found] = min(ids[a], ids[b]), max(ids[a], ids[b])
-        height[found], merged_size[found] = heap_key[0], size[a] + size[b]
-        ids[a], size[a] = left[found], merged_size[found]
-        found += 1
-        alive[e] = False
-        dead += 1
-        at, moves = head[b], 0
-        while at >= 0:
-            if alive[at >> 1]:
-                moving[moves] = at
-                moves += 1
-            at = links[at >> 1, FOLLOWING + (at & 1)]
-        for k in range(moves):
-            at = moving[k]
-            moved, side = at >> 1, at & 1
-            c = links[moved, 1 - side]
-            links[moved, side] = a
-            slot, pair = find_slot(slots, a, c)
-            if halves:
-                catch_up(values, moved, grown[b] + grown[c], rule.fill)
-            if slots[slot, 0] != pair:
-                slots[slot, 0], slots[slot, 1] = pair, moved
-                filled += 1
-                if halves:  # what is left to reflect is the mean with `a`, which has no edge
-                    values[moved, REFLECTED] = grown[a] + grown[c]
+    values, fields, slots = links
+    n = len(ids)
+    groups = np.zeros((8, n), np.int64).T
+    groups[:, SIZE] = size
+    count_degrees(groups, fields)
+    lists, end = lay_rows(ids, groups, fields, 0)
+    filled = fill_slots(slots, fields)
+    walk, through = np.empty(n + 1, ids.dtype), np.empty(n + 1, fields.dtype)  # clusters, the edges between them
+    found = 0
+    for begin in range(n):
+        steps = 0
+        while groups[begin, DEGREE] > 0 or steps > 0:
+            if steps == 0:
+                walk[0], through[0], steps = begin, -1, 1
+            x, came = np.int64(walk[steps - 1]), np.int64(through[steps - 1])
+            if groups[x, CHUNKS] == 0:
+                e, w = scan_row(x, lists, links, rule)
             else:
-                kept, gone = slots[slot, 1], moved
-                if values[moved, KEY] < values[kept, KEY] or (
-                    values[moved, KEY] == values[kept, KEY] and goes_first(moved, kept, pushed)
-                ):
-                    kept, gone = gone, kept
-                alive[gone] = False
-                dead += 1
-                if halves:
-                    other = catch_up(values, slots[slot, 1], grown[a] + grown[c], rule.fill)
-                    values[kept, WEIGHT] = (values[moved, WEIGHT] + other) / 2
-                    values[kept, REFLECTED] = grown[a] + 1 + grown[c]
-                elif means:
-                    values[kept, WEIGHT] += values[gone, WEIGHT]
-                else:
-                    values[kept, WEIGHT] = max(values[kept, WEIGHT], values[gone, WEIGHT])
-                if not halves:
-                    values[kept, COUNT] += values[gone, COUNT]
-                tie[kept] = max(tie[kept], tie[gone])
-                slots[slot, 1] = kept
-            if alive[moved]:
-                links[moved, FOLLOWING + side], head[a] = head[a], at
-                entries[a] += 1
-        if halves:
-            grown[a] += 1
-        if 4 * filled > 3 * capacity:  # one merge fills a quarter at most, so there is always an empty slot
-            filled = fill_slots(slots, links, alive)
-        if 2 * dead > used:  # cheaper than popping the dead edges one by one
-            used, dead = drop_dead(heap, heap_key, used, alive), 0
-            make_heap(heap, heap_key, used, pushed)
+                if groups[x, CHUNKS] < 0:
+                    cut_row(x, lists, links, rule)
+                e, w = search_hub(x, lists, links, rule)
+            near = e >= 0 and w <= rule.ceiling and w < np.inf
+            if came < 0 and not near:
+                break
+            if came < 0 or (near and e != came and is_nearer(e, came, x, lists, links, rule)):
+                walk[steps], through[steps] = other_end(fields, e, x), e
+                steps += 1
+                continue
+            a, b = x, np.int64(walk[steps - 2])
+            steps -= 2
+            if groups[a, DEGREE] < groups[b, DEGREE] or (groups[a, DEGREE] == groups[b, DEGREE] and a > b):
+                a, b = b, a
+            left[found], right[found] = min(ids[a], ids[b]), max(ids[a], ids[b])
+            height[found], merged_size[found] = (
+                weigh(values, fields, came, groups, rule),
+                groups[a, SIZE] + groups[b, SIZE],
+            )
+            drop_edge(fields, came, groups)
+            more = groups[b, DEGREE]
+            if more > 0:
+                if 4 * (filled + more) > 3 * len(slots):
+                    filled = fill_slots(slots, fields)
+                after = make_room(a, more, end, lists, links)
+                if after < 0:
+                    lists = Lists(ids, groups, lists.edges[:0].copy(), lists.bounds[:0].copy(), lists.marks[:0].copy())
+                    lists, end = lay_rows(ids, groups, fields, 4 * (groups[a, DEGREE] + more))
+                    after = make_room(a, more, end, lists, links)
+                end = after
+            before = groups[a, LENGTH]
+            filled += move_edges(a, b, lists, links, rule) if more > 0 else 0
+            ids[a], groups[a, SIZE] = left[found], merged_size[found]
+            groups[b, DEGREE] = 0
+            groups[a, GROWN] += rule.code == HALF_FILLED
+            found += 1
+            if groups[a, CHUNKS] > 0:
+                update_row(a, before, lists, links, rule)
     return found

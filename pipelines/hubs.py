@@ -1,0 +1,43 @@
+"""Graphs in which a few hubs touch everything, for benchmarks: web-like ones, words that occur together, stars."""
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+
+def recursive_graph(scale: int, edges: int, seed: int = 0) -> sp.csr_array:
+    """Return a recursive-matrix graph (0.57, 0.19, 0.19, 0.05) with random weights, without its isolated nodes."""
+    random = np.random.default_rng(seed)
+    ends = np.zeros((2, edges), np.int64)
+    for _ in range(scale):
+        quarter = np.searchsorted([0.57, 0.76, 0.95], random.random(edges))
+        ends = 2 * ends + np.stack((quarter >> 1, quarter & 1))
+    lo, hi = np.sort(ends[:, ends[0] != ends[1]], axis=0)
+    pairs = np.unique(lo << 32 | hi)
+    _, numbers = np.unique(np.concatenate((pairs >> 32, pairs & (2**32 - 1))), return_inverse=True)
+    return symmetric(numbers[: len(pairs)], numbers[len(pairs) :], random.random(len(pairs)))
+
+
+def word_graph(words: int = 35_000, texts: int = 120_000, seed: int = 0) -> sp.csr_array:
+    """Return how often words occur in the same text: words by Zipf's law, a dozen in each text."""
+    random = np.random.default_rng(seed)
+    chance = 1 / np.arange(1, words + 1)
+    drawn = random.choice(words, (texts, 12), p=chance / chance.sum())
+    rows = np.repeat(np.arange(texts), 12)
+    occurs = sp.csr_array((np.ones(drawn.size), (rows, drawn.ravel())), shape=(texts, words))
+    occurs.data[:] = 1
+    counts = sp.coo_array(sp.triu(occurs.T @ occurs, 1))
+    return symmetric(counts.row.astype(np.int64), counts.col.astype(np.int64), counts.data)
+
+
+def star(leaves: int, equal: bool) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
+    """Return one node with an edge to all others, as sources, targets and weights."""
+    weights = np.ones(leaves) if equal else np.random.default_rng(0).random(leaves)
+    return np.zeros(leaves, np.int64), np.arange(1, leaves + 1), weights
+
+
+def symmetric(u: NDArray[np.int64], v: NDArray[np.int64], weights: NDArray[np.float64]) -> sp.csr_array:
+    """Return edges that are given once as a symmetric matrix."""
+    nodes = int(max(u.max(), v.max())) + 1
+    half = sp.csr_array((weights, (u, v)), shape=(nodes, nodes))
+    return sp.csr_array(half + half.T)
