@@ -99,6 +99,24 @@ def test_bench_graph() -> None:
         assert line in printed
 
 
+def test_glosses(tmp_path: Path) -> None:
+    """A WordNet of four files: a licence, eighteen meanings, and one whose gloss has only stop words."""
+    lines = ["  1 This software and database is being provided to you, the LICENSEE"]
+    for number, gloss in enumerate([f"a {size} {kind}" for kind in ("cap", "fern", "river") for size in "abcdef"]):
+        lines.append(f'{number:08d} 03 n 01 word_{number} 0 000 | {gloss} of some {gloss.split()[2]}; "it is"  ')
+    for part in ("noun", "verb", "adj", "adv"):
+        (tmp_path / f"data.{part}").write_text("\n".join(lines if part == "noun" else lines[:1]))
+    with (tmp_path / "data.adv").open("a") as file:
+        file.write("\n00000001 02 r 01 however 0 000 | being one more than two")
+    words = "--wordnet", str(tmp_path), "--folder", str(tmp_path / "out"), "--height", "0.5"
+    for _ in range(2):  # the second time the run is finished
+        printed = benchmark("glosses.py", *words)
+        assert "left out, as they have only stop words: 1, such as 'being one more than two'" in printed
+        assert "17 merges verified against 153 pairs" in printed
+        assert "3 clusters at 0.5; the largest has 6 glosses" in printed
+        assert "word 7  " in printed
+
+
 def test_bench_missing() -> None:
     printed = benchmark("bench_missing.py", "--data", "iris", "--neighbours", "10", "--subsamples", "2").splitlines()
     rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in printed if line.startswith("| iris")]
