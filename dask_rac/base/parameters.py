@@ -30,6 +30,7 @@ SETTINGS = {
     "max_height": Parameter(),
     "duplicates": Parameter("error", get_args(Duplicates)),
     "finisher": Parameter(True),
+    "epsilon": Parameter(0.0),
 }
 """What determines the result of a clustering, in the order in which it is checked."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -24,6 +25,11 @@ only the word, so this must not change.
 
 EDGE_COLUMNS = ("source", "target", "weight")
 MERGE_COLUMNS = ("left", "right", "height", "size", "round")
+RATIO = "ratio"
+"""A further column of merges where they need not be the nearest."""
+
+MOST_EPSILON = 10.0
+"""Beyond this a height says nothing."""
 
 
 REFUSED_LINKAGES = {
@@ -57,6 +63,8 @@ class Settings:
     """What to do with an edge given with different weights."""
     finisher: bool
     """Whether the finisher takes over once rounds merge few clusters."""
+    epsilon: float = 0.0
+    """A merge may be this fraction away from the nearest there is; 0 for sequential HAC."""
     metric: str = ""
     """For all pairs, how vectors are compared, or that distances are given; empty for the edges of a graph."""
     far: float | None = None
@@ -89,6 +97,11 @@ class Settings:
         return "edges" if not self.metric else "distances" if self.metric == PRECOMPUTED else "vectors"
 
 
+def certified(ratios: Iterable[float], settings: Settings) -> float:
+    """Return the epsilon that a run has kept to: the largest ratio of a merge, less 1."""
+    return min(max(ratios, default=1.0) - 1.0, settings.epsilon)  # (1 + 0.1) - 1 is more than 0.1 by rounding
+
+
 def checked_settings(  # noqa: PLR0913 - a parameter per setting, and what the settings are for
     linkage: str,
     missing: str | float | None,
@@ -97,6 +110,7 @@ def checked_settings(  # noqa: PLR0913 - a parameter per setting, and what the s
     duplicates: str = SETTINGS["duplicates"].default,
     finisher: bool = SETTINGS["finisher"].default,
     *,
+    epsilon: float = SETTINGS["epsilon"].default,
     metric: str = "",
 ) -> Settings:
     """Check each parameter of the user, and return the settings; with a metric, those of all pairs."""
@@ -111,7 +125,26 @@ def checked_settings(  # noqa: PLR0913 - a parameter per setting, and what the s
     height = math.inf * sign if max_height is None else checked_number("max_height", max_height)
     if height < 0 and max_height is not None:
         raise InputError(f"max_height={quoted(max_height)} is below 0, where nothing merges: weights are 0 or more")
-    return Settings(linkage, known, weights, height, duplicates, bool(finisher), metric)  # type: ignore[arg-type]
+    factor = _checked_epsilon(epsilon, linkage, metric)
+    return Settings(linkage, known, weights, height, duplicates, bool(finisher), factor, metric)  # type: ignore[arg-type]
+
+
+def _checked_epsilon(epsilon: float, linkage: str, metric: str) -> float:
+    """Return epsilon; raise unless it is in its range, and 0 where only the nearest pair may merge."""
+    factor = checked_number("epsilon", epsilon)
+    if not 0 <= factor <= MOST_EPSILON:
+        raise InputError(f"epsilon={quoted(epsilon)} is out of range: use 0, for exact merges, to {MOST_EPSILON:g}")
+    if factor and metric:
+        raise InputError(
+            f"epsilon={quoted(epsilon)} is for graphs, and all pairs are clustered exactly: leave epsilon out, or "
+            "cluster a graph of neighbours with graph=dict(k=15)"
+        )
+    if factor and linkage == "weighted":
+        raise InputError(
+            f"epsilon={quoted(epsilon)} with linkage='weighted': its heights depend on the order of earlier merges, "
+            "so that merges out of order have no bound; use 'average' or 'complete', or leave epsilon out"
+        )
+    return factor + 0.0
 
 
 def _of_all_pairs(linkage: str, missing: str | float | None, weights: str, metric: str) -> Missing:

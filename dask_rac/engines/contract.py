@@ -54,6 +54,8 @@ class Limits:
     hand_over: float = 1 / 32
     """The finisher takes over after a round that takes away fewer than this fraction of the edges, unless it merges so
     many clusters that few rounds are left: `engines/rows/pace.py`."""
+    good_share: float = 0.1
+    """Within a factor 1 + epsilon, exact rounds end after one that merges fewer than this fraction of the clusters."""
     unit_rows: int = 16_000_000
     """The most rows of the input that one task reads."""
     batch_rows: int = BATCH_ROWS
@@ -138,6 +140,8 @@ class MergeList:
     """Edges that were left when rounds hardly made progress and the finisher had no room; 0 at the end."""
     names: NodeNames | None = None
     """The names of the nodes, if ids were text."""
+    ratio: NDArray[np.float64] | None = None
+    """With epsilon, how far each merge was from the nearest there was, at most; None if all were the nearest."""
 
 
 @dataclass(frozen=True)

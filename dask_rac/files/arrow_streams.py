@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from dask_rac.base.errors import InputError
 from dask_rac.base.settings import MERGE_COLUMNS
 from dask_rac.base.spans import batches
-from dask_rac.files.tables import MERGE_GROUP, MERGE_SCHEMA, MERGE_TYPES
+from dask_rac.files.tables import MERGE_GROUP, merge_schema
 
 PLAIN: dict[Any, Any] = {pa.string_view(): pa.large_string(), pa.binary_view(): pa.large_binary()}
 """Types that few functions of Arrow accept, and the same in plain."""
@@ -77,19 +77,21 @@ def _plain(table: pa.Table) -> pa.Table:
     return table if schema == table.schema else table.cast(schema)
 
 
-def merges_stream(parts: Iterable[Mapping[str, NDArray[Any]]], wanted: object = None) -> object:
-    """Return merges as an Arrow stream, which reads each part when it is asked for."""
-    reader: Any = pa.RecordBatchReader.from_batches(MERGE_SCHEMA, _merge_batches(parts))
+def merges_stream(
+    parts: Iterable[Mapping[str, NDArray[Any]]], wanted: object = None, columns: Iterable[str] = MERGE_COLUMNS
+) -> object:
+    """Return columns of merges as an Arrow stream, which reads each part when it is asked for."""
+    schema = merge_schema(columns)
+    reader: Any = pa.RecordBatchReader.from_batches(schema, _merge_batches(parts, schema))
     stream: object = reader.__arrow_c_stream__(wanted)
     return stream
 
 
-def _merge_batches(parts: Iterable[Mapping[str, NDArray[Any]]]) -> Iterator[pa.RecordBatch]:
+def _merge_batches(parts: Iterable[Mapping[str, NDArray[Any]]], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     """Yield merges, some rows at a time."""
     for part in parts:
         for start, stop in batches(0, len(part[MERGE_COLUMNS[0]]), MERGE_GROUP):
             columns = [
-                pa.array(np.asarray(part[name][start:stop], kind))
-                for name, kind in zip(MERGE_COLUMNS, MERGE_TYPES, strict=True)
+                pa.array(np.asarray(part[kind.name][start:stop], kind.type.to_pandas_dtype())) for kind in schema
             ]
-            yield pa.record_batch(columns, schema=MERGE_SCHEMA)
+            yield pa.record_batch(columns, schema=schema)

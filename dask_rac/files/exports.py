@@ -18,11 +18,10 @@ from dask_rac.base.names import PARQUET_ENDINGS
 from dask_rac.base.settings import MERGE_COLUMNS
 from dask_rac.files.node_names import NamesInMemory, NodeNames
 from dask_rac.files.output import new_output
-from dask_rac.files.tables import MERGE_TYPES, ROW_GROUP
+from dask_rac.files.tables import ROW_GROUP, merge_schema
 
 NAME_COLUMNS = ("left_name", "right_name")
 NEWICK_ENDINGS = (".nwk", ".newick", ".tree")
-TYPED_COLUMNS = tuple((name, np.dtype(kind)) for name, kind in zip(MERGE_COLUMNS, MERGE_TYPES, strict=True))
 
 Kind = Literal["matrix", "newick", "merges"]
 Part = Mapping[str, NDArray[Any]]
@@ -120,11 +119,15 @@ def _leaves(nodes: NDArray[np.signedinteger], names: NodeNames | None) -> Any:
 
 
 def write_merge_file(
-    path: str | PathLike[str], parts: Iterable[Part], sizes: TreeSizes | None = None, names: NodeNames | None = None
+    path: str | PathLike[str],
+    parts: Iterable[Part],
+    sizes: TreeSizes | None = None,
+    names: NodeNames | None = None,
+    columns: Iterable[str] = MERGE_COLUMNS,
 ) -> str:
-    """Write merges as one Parquet file, some at a time; with `names`, these are two more columns."""
+    """Write columns of merges as one Parquet file, some at a time; with `names`, these are two more columns."""
     most = (sizes or TreeSizes()).group_merges
-    schema = pa.schema([(name, pa.from_numpy_dtype(kind)) for name, kind in TYPED_COLUMNS])
+    schema = merge_schema(columns)
     if names is not None:
         schema = pa.schema([*schema, *(pa.field(name, pa.large_string()) for name in NAME_COLUMNS)])
     with (
@@ -141,7 +144,8 @@ def _slices(parts: Iterable[Part], schema: pa.Schema, most: int, names: NodeName
     """Yield the parts as tables of at most `most` rows, a row group."""
     for part in parts:
         for start in range(0, len(part["left"]), most):
-            columns = [np.asarray(part[name][start : start + most], kind) for name, kind in TYPED_COLUMNS]
+            given = [kind for kind in schema if kind.name not in NAME_COLUMNS]
+            columns = [np.asarray(part[kind.name][start : start + most], kind.type.to_pandas_dtype()) for kind in given]
             texts = [] if names is None else merged_names(columns[0], columns[1], names)
             yield pa.table([*map(pa.array, columns), *texts], schema=schema)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from hashlib import sha256
 from io import BytesIO
 from typing import Any
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from dask_rac.base.errors import DamagedStoreError
 from dask_rac.base.names import partition_name
-from dask_rac.base.settings import MERGE_COLUMNS
+from dask_rac.base.settings import MERGE_COLUMNS, RATIO, Settings
 from dask_rac.base.spans import batches
 from dask_rac.files.folder import Folder
 
@@ -30,10 +30,10 @@ MERGE_SCHEMA = pa.schema(
 )
 
 
+RATIO_FIELD = pa.field(RATIO, pa.float64())
+
 END_COLUMNS = ("source", "target")
 """By single linkage, the nodes of the edge that made a merge."""
-
-ENDS_SCHEMA = pa.schema([*MERGE_SCHEMA, *((name, pa.int64()) for name in END_COLUMNS)])
 
 
 @dataclass(frozen=True)
@@ -49,24 +49,55 @@ class TableRecord:
     bytes: int
     digest: str
     """sha256 of the file."""
+    ratio: float | None = None
+    """The largest ratio, if merges have ratios; only then it is written."""
+
+    def fields(self) -> dict[str, Any]:
+        """What is written."""
+        return {name: value for name, value in asdict(self).items() if name != RATIO or value is not None}
+
+
+def merge_columns(settings: Settings) -> dict[str, type[np.generic]]:
+    """Return the columns of the merges of a run, and the type of each."""
+    columns: dict[str, type[np.generic]] = dict(zip(MERGE_COLUMNS, MERGE_TYPES, strict=True))
+    return {**columns, RATIO: np.float64} if settings.epsilon else columns
+
+
+def with_ratios(part: Mapping[str, NDArray[Any]], settings: Settings) -> Mapping[str, NDArray[Any]]:
+    """Return merges with the columns that those of a run have: an engine that is exact leaves out ratios, all 1."""
+    if not settings.epsilon or RATIO in part:
+        return part
+    return {**part, RATIO: np.ones(len(part["left"]))}
+
+
+def merge_schema(columns: Iterable[str]) -> pa.Schema:
+    """Return the schema of merges with some columns, which may be `RATIO` or those of an edge."""
+    others = [RATIO_FIELD if name == RATIO else pa.field(name, pa.int64()) for name in columns]
+    return pa.schema([*MERGE_SCHEMA, *(field for field in others if field.name not in MERGE_COLUMNS)])
 
 
 def write_merges(
-    folder: Folder, name: str, columns: Iterable[NDArray[Any]], ends: Iterable[NDArray[Any]] | None = None
+    folder: Folder,
+    name: str,
+    columns: Iterable[NDArray[Any]],
+    ends: Iterable[NDArray[Any]] | None = None,
+    ratio: NDArray[np.float64] | None = None,
 ) -> TableRecord:
-    """Write merges as a new Parquet file, with the edge that made each if `ends` are given."""
-    given, buffer = (*columns, *(ends or ())), BytesIO()
-    rows, height = len(given[0]), given[2]
-    schema, kinds = (MERGE_SCHEMA, MERGE_TYPES) if ends is None else (ENDS_SCHEMA, (*MERGE_TYPES, np.int64, np.int64))
+    """Write merges as a new Parquet file, with the edge that made each if `ends` are given, and with their ratios."""
+    given, buffer = dict(zip(MERGE_COLUMNS, columns, strict=True)), BytesIO()
+    given |= {} if ratio is None else {RATIO: ratio}
+    given |= {} if ends is None else dict(zip(END_COLUMNS, ends, strict=True))
+    rows, height, schema = len(given["left"]), given["height"], merge_schema(given)
     with pq.ParquetWriter(buffer, schema, compression="zstd", write_page_checksum=True) as writer:
         for start, stop in batches(0, max(rows, 1), MERGE_GROUP):
-            typed = (np.asarray(column[start:stop], kind) for column, kind in zip(given, kinds, strict=True))
+            typed = (np.asarray(given[kind.name][start:stop], kind.type.to_pandas_dtype()) for kind in schema)
             writer.write_table(pa.table([pa.array(column) for column in typed], schema=schema), MERGE_GROUP)
     pa.default_memory_pool().release_unused()
     data = buffer.getvalue()
     folder.write(name, data)
     low, high = float(height.min(initial=np.inf)), float(height.max(initial=-np.inf))
-    return TableRecord(name, rows, low, high, len(data), sha256(data).hexdigest())
+    most = None if ratio is None else float(ratio.max(initial=1.0))
+    return TableRecord(name, rows, low, high, len(data), sha256(data).hexdigest(), most)
 
 
 def write_frame(frame: pd.DataFrame, folder: Folder, number: int) -> None:
@@ -109,8 +140,8 @@ def read_ends(folder: Folder, record: TableRecord) -> Mapping[str, NDArray[Any]]
 
 
 def read_merges(folder: Folder, record: TableRecord) -> Mapping[str, NDArray[Any]]:
-    """Return the columns of a file of merges; raise unless it is what was written."""
-    return _read(folder, record, MERGE_COLUMNS)
+    """Return the columns of a file of merges, their ratios if they have any; raise unless it is what was written."""
+    return _read(folder, record, (*MERGE_COLUMNS, RATIO))
 
 
 def _read(folder: Folder, record: TableRecord, names: Sequence[str]) -> Mapping[str, NDArray[Any]]:

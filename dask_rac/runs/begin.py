@@ -80,7 +80,7 @@ def begin_run(
         nodes = source.nodes if options.names is None else options.names.count
         options = options if options.n_nodes is not None else replace(options, n_nodes=nodes)
     with compiling(partial(report, Event("compile"))):
-        compile_kernels("int32")
+        compile_kernels("int32", settings.epsilon > 0)
     given = source or _open_input(edges, options.n_nodes, settings)
     names = options.names or _own_names(given)
     with _new_store(store) as undo, store.locked() as held:

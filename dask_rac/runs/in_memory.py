@@ -164,7 +164,7 @@ def _merge_pairs(given: Any, task: Task, team: Team, memory: int, report: Listen
 def _merge_edges(edges: Any, task: Task, team: Team, memory: int, report: Listener) -> MergeList:
     """Cluster edges."""
     with compiling(partial(report, Event("compile"))):
-        compile_kernels("int32")
+        compile_kernels("int32", task.settings.epsilon > 0)
     report(Event("load"))
     loaded = load_graph(edges, task.n_nodes, task.settings, team, memory)
     nodes, ids = len(loaded.rows.start), loaded.rows.neighbour.dtype.name
@@ -172,7 +172,7 @@ def _merge_edges(edges: Any, task: Task, team: Team, memory: int, report: Listen
     check_missing(settings, nodes, loaded.least, loaded.largest)
     if ids != "int32":
         with compiling(partial(report, Event("compile", nodes))):
-            compile_kernels(ids)
+            compile_kernels(ids, task.settings.epsilon > 0)
     found = run(loaded, settings, team, report, task.limits)
     report(Event("done", nodes, len(found.round)))
     return replace(found, names=loaded.names)
@@ -283,4 +283,5 @@ def _without_store() -> Iterator[None]:
 def _owned(found: MergeList) -> MergeList:
     """The same with arrays that kernels accept: what comes over a wire cannot be written to."""
     merges = Merges._make(np.require(column, requirements="W") for column in found.merges)
-    return replace(found, merges=merges, round=np.require(found.round, requirements="W"))
+    ratio = None if found.ratio is None else np.require(found.ratio, requirements="W")
+    return replace(found, merges=merges, round=np.require(found.round, requirements="W"), ratio=ratio)

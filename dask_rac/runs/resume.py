@@ -93,7 +93,7 @@ def _continue(run: StoredRun, trust_source: bool) -> None:
             "another folder"
         )
     with compiling(partial(run.report, Event("compile"))):
-        compile_kernels("int32")
+        compile_kernels("int32", run.header.settings.epsilon > 0)
     with explained(store.url):
         run.scheduler.check(store, source if not run.chain else None)
         run.clean_attempt()

@@ -51,8 +51,9 @@ class Header:
             if not fields[name]:
                 del fields[name]
         del fields["settings"]["far"]  # it follows from the edges, and is not known yet
-        if not self.settings.metric:
-            del fields["settings"]["metric"]
+        for name in ("metric", "epsilon"):
+            if not fields["settings"][name]:
+                del fields["settings"][name]
         return fields
 
 

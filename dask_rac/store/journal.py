@@ -6,14 +6,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from dask_rac.base.errors import DamagedStoreError
 from dask_rac.base.ids import cluster_id_dtype
-from dask_rac.base.settings import MERGE_COLUMNS, Settings
+from dask_rac.base.settings import MERGE_COLUMNS, RATIO, Settings, certified
 from dask_rac.files.folder import Folder
 from dask_rac.files.stored_names import StoredNames
-from dask_rac.files.tables import END_COLUMNS, TableRecord, read_ends, read_merges
+from dask_rac.files.tables import END_COLUMNS, TableRecord, read_ends, read_merges, with_ratios
 from dask_rac.kernels.arrays import Merges, empty_merges
 from dask_rac.store.header import Header
 from dask_rac.store.manifest import Facts, Manifest
@@ -64,6 +65,11 @@ class Journal:
         """Merges so far."""
         return sum(table.rows for table in self.tables)
 
+    @property
+    def epsilon(self) -> float:
+        """The largest ratio of a merge, less 1."""
+        return certified((table.ratio for table in self.tables if table.ratio is not None), self.header.settings)
+
     def height_range(self) -> tuple[float, float] | None:
         """The heights of the nearest and the farthest merge."""
         if not self.tables:
@@ -73,7 +79,12 @@ class Journal:
 
     def parts(self) -> Iterator[Mapping[str, NDArray[Any]]]:
         """The merges, file by file."""
-        return (sound_merges(self.folder, table, self.facts.nodes) for table in self.tables)
+        settings, nodes = self.header.settings, self.facts.nodes
+        return (with_ratios(sound_merges(self.folder, table, nodes), settings) for table in self.tables)
+
+    def ratios(self) -> NDArray[np.float64]:
+        """The ratios of all merges in memory, if they have any."""
+        return np.concatenate([np.empty(0), *(part[RATIO] for part in self.parts())])
 
     def ends(self) -> Iterator[Mapping[str, NDArray[Any]] | None]:
         """The edges that made the merges, file by file; None for a file that does not hold them."""

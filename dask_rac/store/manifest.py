@@ -229,6 +229,7 @@ def file_names(manifest: Manifest) -> Iterator[str]:
 def _fields(manifest: Manifest) -> dict[str, Any]:
     """What is written of a step."""
     fields = asdict(replace(manifest, state=None)) | {"state": manifest.state.fields() if manifest.state else None}
+    fields["merges"] = [table.fields() for table in manifest.merges]
     if not manifest.facts.first:
         del fields["facts"]["first"]
     if manifest.names is None:

@@ -10,7 +10,7 @@ from typing import Any, Literal
 from dask_rac.base.events import RoundRecord
 from dask_rac.base.names import RECORD, STATISTICS, statistics_name
 from dask_rac.base.records import decoded, parse_json
-from dask_rac.base.settings import Settings
+from dask_rac.base.settings import Settings, certified
 from dask_rac.files.folder import Folder
 from dask_rac.store.committed import read_committed
 from dask_rac.store.header import Header, read_header
@@ -37,6 +37,8 @@ class Overview:
     """The number of committed merges."""
     heights: tuple[float, float] | None
     """The heights of the nearest and the farthest of them."""
+    epsilon: float
+    """How far one of them was from the nearest there was, at most."""
     shards: int
     """The number of shards of the state on disk."""
     bytes: int
@@ -82,6 +84,7 @@ def overview(path: str | PathLike[str]) -> Overview:
         _rounds(store, chain),
         sum(table.rows for table in tables),
         ends if ends is None or header.settings.sign > 0 else ends[::-1],
+        certified((table.ratio for table in tables if table.ratio is not None), header.settings),
         len(last.state.shards) if last and last.state else 0,
         store.bytes_of(),
         last.peak_disk if last else 0,

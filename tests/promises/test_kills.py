@@ -98,7 +98,7 @@ MOMENTS = [
     ("dask_rac.engines.rows.tasks.split", True),
     ("dask_rac.engines.rows.tasks.fold", False),
     ("dask_rac.engines.rows.tasks.fold", True),
-    ("dask_rac.engines.rows.handover.merge_rounds", True),
+    ("dask_rac.engines.rows.within.merge_rounds", True),
 ]
 
 

@@ -23,6 +23,7 @@ def cluster_within(  # noqa: PLR0913 - the parameters of `dask_rac.cluster`
     max_height: float | None = None,
     duplicates: str = "error",
     finisher: bool = True,
+    epsilon: float = 0.0,
     n_nodes: int | None = None,
     memory: str | float | None = None,
     shards: int | None = None,
@@ -30,7 +31,7 @@ def cluster_within(  # noqa: PLR0913 - the parameters of `dask_rac.cluster`
     store: str | PathLike[str] | None = None,
 ) -> Any:
     """What `dask_rac.cluster` would give; a `StoredClustering` with `store=`."""
-    settings = checked_settings(linkage, missing, weights, max_height, duplicates, finisher)
+    settings = checked_settings(linkage, missing, weights, max_height, duplicates, finisher, epsilon=epsilon)
     options = PlanOptions(n_nodes, memory, shards, choose_scheduler(client), limits=limits)
     if store is not None:
         options = RunOptions(**vars(options), store=store)

@@ -25,7 +25,7 @@ ROUND = [
 ]
 REST = [
     "dask_rac.engines.rows.stored.finish_rest",
-    "dask_rac.engines.rows.handover.merge_rounds",
+    "dask_rac.engines.rows.within.merge_rounds",
     "dask_rac.engines.rows.handover.write_round",
 ]
 FILES = [

@@ -14,6 +14,7 @@ from dask_rac.engines.rows.in_memory import merge_nodes
 from dask_rac.engines.rows.pieces import edge_pieces
 from dask_rac.engines.rows.sizes import project
 from dask_rac.engines.rows.tasks import round_graph
+from dask_rac.engines.rows.within import ending_of
 from dask_rac.store.manifest import State
 from dask_rac.tasks.budget import Budget
 from dask_rac.tasks.team import Team
@@ -44,7 +45,7 @@ class RowsEngine:
 
     def in_memory(self, given: Any, settings: Settings, team: Team, report: Listener, limits: Limits) -> MergeList:
         """Do all rounds in memory."""
-        return merge_nodes(given, settings, team, report, limits)
+        return merge_nodes(given, settings, team, report, limits, ending_of(settings))
 
     def pieces(self, source: EdgeSource, unite: bool, work: Work) -> Sequence[EdgePiece]:
         """Cut the edges into pieces."""

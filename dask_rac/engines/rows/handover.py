@@ -10,15 +10,17 @@ from numpy.typing import NDArray
 
 from dask_rac.base.events import RoundRecord
 from dask_rac.base.spans import batches, starts_of
+from dask_rac.engines.contract import MergeList
 from dask_rac.engines.linkage import needs_counts, rule_of
-from dask_rac.engines.rows.in_memory import Start, merge_rounds
+from dask_rac.engines.rows.in_memory import Start
 from dask_rac.engines.rows.needs import finisher_bytes
 from dask_rac.engines.rows.packing import entry_columns, load_column, write_round
 from dask_rac.engines.rows.receipts import Job
 from dask_rac.engines.rows.state import Shard, Space
+from dask_rac.engines.rows.within import ending_of, merges_within
 from dask_rac.files.arrays import read_array
 from dask_rac.files.tables import TableRecord
-from dask_rac.kernels.arrays import Merges, Rows, part
+from dask_rac.kernels.arrays import Rows, part
 from dask_rac.kernels.rows import ingest
 from dask_rac.kernels.tree.merges import raise_heights
 from dask_rac.store.manifest import State
@@ -45,29 +47,33 @@ def finish_rest(job: Job, state: State, merged: int, pays: bool, finisher_edges:
     with Team(threads) as team, reporting(job.store, job.attempt) as report:
         rule = rule_of(job.settings)._replace(scale=job.rule(state.round).scale)
         rows, top = _load(job, state)
-        rounds = pays or not job.settings.finisher  # otherwise the finisher comes at once, for which there is room
-        if (
-            rounds
-            and job.room is not None
-            and (short := job.room.rest_short(state.clusters, state.entries, _widest(rows)))
-        ):
+        if short := _short(job, state, rows, pays):
             return Rest((), (), short)
         space = Space(rows, ("neighbour", "weight", "tie", "edges"), needs_counts(job.settings))
         clusters = space.clusters(state.clusters)
         _load_clusters(job, state, clusters)
         start = Start(Shard(rows, clusters), space, rule, state.round, merged, job.nodes, pays, finisher_edges)
-        ids = clusters.ids.copy()
+        start.tops = np.full(job.nodes, -np.inf)
+        start.tops[clusters.ids] = top
         del rows, clusters, space
-        found = merge_rounds(start, job.settings, team, report, job.limits)
+        found = ending_of(job.settings)(start, job.settings, team, report, job.limits)
     if found.stalled:
         assert job.room is not None
         return Rest((), (), finisher_bytes(job.room.sizes, state.clusters, found.stalled))
-    del start
     scratch.return_freed()
-    tops = np.full(job.nodes, -np.inf)
-    tops[ids] = top
-    raise_heights(found.merges.left, found.merges.right, found.merges.height, tops)
-    return Rest(_write_parts(job, found.merges, found.round), tuple(found.records))
+    raise_heights(found.merges.left, found.merges.right, found.merges.height, start.tops)
+    return Rest(_write_parts(job, found), tuple(found.records))
+
+
+def _short(job: Job, state: State, rows: Rows, pays: bool) -> int:
+    """Return the bytes that this process needs for the rest, if it may not use as many; 0 otherwise."""
+    if job.room is None:
+        return 0
+    if pays or not job.settings.finisher or (merges_within(job.settings) and not state.round):
+        return job.room.rest_short(state.clusters, state.entries, _widest(rows))
+    if merges_within(job.settings):
+        return job.room.good_short(state.clusters, state.entries, job.nodes)
+    return 0  # the finisher comes at once, for which there is room
 
 
 def _widest(rows: Rows) -> int:
@@ -75,11 +81,14 @@ def _widest(rows: Rows) -> int:
     return int(np.sort(np.partition(rows.stop - rows.start, -2)[-2:]).sum()) if len(rows.start) > 1 else 0
 
 
-def _write_parts(job: Job, merges: Merges, rounds: NDArray[np.int32]) -> tuple[TableRecord, ...]:
+def _write_parts(job: Job, found: MergeList) -> tuple[TableRecord, ...]:
     """Write merges in files of bounded size."""
+    merges, rounds, ratio = found.merges, found.round, found.ratio
     return tuple(
-        write_round(job, number, part(merges, first, last), rounds[first:last])
-        for number, (first, last) in enumerate(batches(0, len(rounds), job.limits.part_merges))
+        write_round(
+            job, number, part(merges, *span), rounds[slice(*span)], ratio=None if ratio is None else ratio[slice(*span)]
+        )
+        for number, span in enumerate(batches(0, len(rounds), job.limits.part_merges))
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from time import perf_counter
 
@@ -41,16 +42,24 @@ class Start:
     """The most edges for which the finisher has room; with more, rounds continue."""
     nearest_seconds: float = 0.0
     """Time it took to find the first nearest."""
+    tops: NDArray[np.float64] | None = None
+    """By id, the height of each cluster's last merge; None for nodes."""
 
 
-def merge_nodes(graph: Graph, settings: Settings, team: Team, report: Listener, limits: Limits) -> MergeList:
+Ending = Callable[[Start, Settings, Team, Listener, Limits], MergeList]
+"""How everything that is left merges."""
+
+
+def merge_nodes(
+    graph: Graph, settings: Settings, team: Team, report: Listener, limits: Limits, merge: Ending
+) -> MergeList:
     """Average, complete and weighted linkage, from single nodes on."""
     rule = rule_of(settings)
     space = Space(graph.rows, graph.spare, needs_counts(settings))
     started = perf_counter()
     shard = first_shard(space, rule, team)
     start = Start(shard, space, rule, nearest_seconds=perf_counter() - started)
-    found = merge_rounds(start, settings, team, report, limits)
+    found = merge(start, settings, team, report, limits)
     return replace(found, loops=graph.loops, largest=graph.largest, first=graph.first)
 
 

@@ -115,6 +115,11 @@ class Room:
         needed = rest_bytes(self.sizes, clusters, entries) + table_bytes(self.sizes, widest)
         return needed if needed > UNEVEN * self.budget.process + UNCOUNTED else 0
 
+    def good_short(self, clusters: int, entries: int, nodes: int) -> int:
+        """The same for good merges in memory."""
+        needed = good_bytes(self.sizes, clusters, entries, nodes)
+        return needed if needed > UNEVEN * self.budget.process + UNCOUNTED else 0
+
 
 def table_bytes(sizes: EntrySizes, widest: int) -> int:
     """Bytes of the table in which the widest row is gathered."""
@@ -130,6 +135,16 @@ def rest_bytes(sizes: EntrySizes, clusters: int, entries: int) -> int:
 def rest_fits(sizes: EntrySizes, clusters: int, entries: int, budget: Budget) -> bool:
     """Whether the remaining rounds can run in the memory of one process."""
     return rest_bytes(sizes, clusters, entries) <= budget.process
+
+
+def good_bytes(sizes: EntrySizes, clusters: int, entries: int, nodes: int) -> int:
+    """Bytes of good merges: rows once, clusters with their chains, seats and merges; heights over all nodes, twice."""
+    return sizes.entry * entries + (110 + 16 * sizes.ids) * clusters + 16 * nodes
+
+
+def good_room(sizes: EntrySizes, clusters: int, nodes: int, budget: Budget) -> int:
+    """Return the most edges for which good merges have room."""
+    return max(0, budget.process - good_bytes(sizes, clusters, 0, nodes)) // (2 * sizes.entry)
 
 
 def finisher_bytes(sizes: EntrySizes, clusters: int, edges: int) -> int:

@@ -62,13 +62,18 @@ def load_column(
 
 
 def write_round(
-    job: Job, number: int, merges: Merges, round_: int | NDArray[np.int32], ends: Ends | None = None
+    job: Job,
+    number: int,
+    merges: Merges,
+    round_: int | NDArray[np.int32],
+    ends: Ends | None = None,
+    ratio: NDArray[np.float64] | None = None,
 ) -> TableRecord:
     """Write merges whose heights have been raised, with the sign of the user's weights."""
     height = job.settings.sign * merges.height + 0.0  # no minus zero
     rounds = np.broadcast_to(np.int32(round_) if isinstance(round_, int) else round_, height.shape)
     name = merges_name(job.attempt, number)
-    return write_merges(job.store, name, (merges.left, merges.right, height, merges.size, rounds), ends)
+    return write_merges(job.store, name, (merges.left, merges.right, height, merges.size, rounds), ends, ratio)
 
 
 def node_vectors(job: Job) -> tuple[Ids, Ids]:

@@ -29,7 +29,7 @@ from dask_rac.engines.rows.intake import (
     scan_graph,
 )
 from dask_rac.engines.rows.load import Graph
-from dask_rac.engines.rows.needs import EntrySizes, ending_bytes, finisher_room, rest_fits
+from dask_rac.engines.rows.needs import EntrySizes, ending_bytes, finisher_room, good_bytes, good_room, rest_fits
 from dask_rac.engines.rows.pace import JUDGED, pays, rounds_until, stalls
 from dask_rac.engines.rows.receipts import Borders, Folded, Job, Matched, Moved, Receipt, new_job
 from dask_rac.engines.rows.sizes import (
@@ -42,6 +42,7 @@ from dask_rac.engines.rows.sizes import (
 )
 from dask_rac.engines.rows.sweeper import Sweeper
 from dask_rac.engines.rows.tasks import round_graph
+from dask_rac.engines.rows.within import merges_within
 from dask_rac.store.manifest import Facts, State
 from dask_rac.tasks.machine import new_team
 from dask_rac.tasks.task_graph import single_task
@@ -86,11 +87,17 @@ def require_room(state: State, work: Work) -> None:
 
 def pays_still(state: State, work: Work) -> bool:
     """Whether another round is worth its work, judged by the last one."""
-    return work.last is None or pays(work.last, state.entries // 2, work.limits.hand_over)
+    if work.last is None:
+        return True
+    if merges_within(work.settings):
+        return work.last.merges >= work.limits.good_share * work.last.clusters
+    return pays(work.last, state.entries // 2, work.limits.hand_over)
 
 
 def rest_is_due(state: State, work: Work) -> bool:
     """Whether what is left continues in memory; that depends on the data and the budget alone."""
+    if merges_within(work.settings):
+        return _good_is_due(state, work)
     if work.settings.finisher and not pays_still(state, work):
         return state.entries // 2 <= _finisher_edges(state, work)
     fits = rest_fits(entry_sizes(work), state.clusters, state.entries, work.budget)
@@ -99,8 +106,21 @@ def rest_is_due(state: State, work: Work) -> bool:
     return fits and state.entries * work.header.shards <= 2 * facts_of(work).edges
 
 
+def _good_is_due(state: State, work: Work) -> bool:
+    """The same within a factor: good merges need half the memory of rounds, and take over where these do not pay."""
+    fits = good_bytes(entry_sizes(work), state.clusters, state.entries, facts_of(work).nodes) <= work.budget.process
+    if work.settings.finisher and state.round and not pays_still(state, work):
+        return fits
+    fits = fits and rest_fits(entry_sizes(work), state.clusters, state.entries, work.budget)
+    if work.header.shards is None:
+        return fits
+    return fits and state.entries * work.header.shards <= 2 * facts_of(work).edges
+
+
 def _finisher_edges(state: State, work: Work) -> int:
-    """The most edges that the finisher has room for."""
+    """The most edges that the finisher, or good merges, have room for."""
+    if merges_within(work.settings):
+        return good_room(entry_sizes(work), state.clusters, facts_of(work).nodes, work.budget)
     return finisher_room(entry_sizes(work), state.clusters, work.budget)
 
 
@@ -114,9 +134,16 @@ def _refuse_stall(state: State, work: Work) -> None:
     raise _stopped(
         f"the last {JUDGED} rounds have merged {sum(record.merges for record in work.recent[-JUDGED:]):,} of "
         f"{work.recent[-JUDGED].clusters:,} clusters, and {more} rounds would follow",
-        ending_bytes(entry_sizes(work), state.clusters, state.entries),
+        _ending_bytes(state, work),
         work,
     )
+
+
+def _ending_bytes(state: State, work: Work) -> int:
+    """Bytes with which a process can end the run."""
+    if merges_within(work.settings):
+        return good_bytes(entry_sizes(work), state.clusters, state.entries, facts_of(work).nodes)
+    return ending_bytes(entry_sizes(work), state.clusters, state.entries)
 
 
 def _stopped(what: str, needed: int, work: Work) -> StoppedError:
