@@ -38,10 +38,11 @@ So a reciprocal nearest pair remains one whatever else merges, and merging all s
 the same merges (`reciprocal_rounds`).
 """
 
+import math
 from collections.abc import Iterable
 from fractions import Fraction
 from itertools import combinations, product
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 TIE_BITS = 16
 SIGN = {"distance": 1, "similarity": -1}
@@ -61,6 +62,14 @@ class Merge(NamedTuple):
     height: Fraction
     """W; for ward the square of what users see."""
     size: int
+
+
+class Judgement(NamedTuple):
+    """What is true of a merge that need not be the nearest."""
+
+    height: Fraction
+    ratio: Fraction | float
+    """How much farther it is than the nearest there was; infinite where that is 0."""
 
 
 def hash64(a: int, b: int) -> int:
@@ -240,6 +249,34 @@ def reciprocal_rounds(
     while clusters.keys:
         rounds.append([clusters.merge(lo, hi) for lo, hi in clusters.reciprocal()])
     return rounds
+
+
+class AnyOrder(_Clusters):
+    """Clusters that may merge in any order, not only the nearest first.
+
+    The height of a merge is W, or that of the farthest merge below it if that is farther. Its ratio is how much farther
+    that is than the nearest that either of the two clusters has.
+    """
+
+    def __init__(self, *problem: Any) -> None:
+        super().__init__(*problem)
+        self.tops: dict[int, Fraction] = {}
+
+    def judged(self, lo: int, hi: int) -> Judgement:
+        """Return the height and the ratio of a merge; raise KeyError if the two cannot merge."""
+        height = max([self.keys[lo, hi][0], *(self.tops[cluster] for cluster in (lo, hi) if cluster in self.tops)])
+        nearest = min(key[0] for pair, key in self.keys.items() if lo in pair or hi in pair)
+        if height == nearest:
+            return Judgement(self.sign * height, Fraction(1))
+        far, near = (height, nearest) if self.sign > 0 else (nearest, height)
+        return Judgement(self.sign * height, far / near if near * self.sign > 0 else math.inf)
+
+    def join(self, lo: int, hi: int) -> Judgement:
+        """Merge two clusters; return the height and the ratio of this merge."""
+        judgement = self.judged(lo, hi)
+        self.merge(lo, hi)
+        self.tops[lo] = self.sign * judgement.height
+        return judgement
 
 
 def labels(

@@ -49,6 +49,7 @@ def cluster(
     finisher: bool = ...,
     progress: Listener | bool | None = ...,
     *,
+    epsilon: float = ...,
     graph: Mapping[str, Any] | None = ...,
     metric: str | None = ...,
     engine: str | None = ...,
@@ -73,6 +74,7 @@ def cluster(
     finisher: bool = ...,
     progress: Listener | bool | None = ...,
     *,
+    epsilon: float = ...,
     graph: Mapping[str, Any] | None = ...,
     metric: str | None = ...,
     engine: str | None = ...,
@@ -97,6 +99,7 @@ def cluster(
     finisher: bool = ...,
     progress: Listener | bool | None = ...,
     *,
+    epsilon: float = ...,
     graph: Mapping[str, Any] | None = ...,
     metric: str | None = ...,
     engine: str | None = ...,
@@ -120,6 +123,7 @@ def cluster(
     finisher: bool = True,
     progress: Listener | bool | None = None,
     *,
+    epsilon: float = 0.0,
     graph: Mapping[str, Any] | None = None,
     metric: str | None = None,
     engine: str | None = None,
@@ -179,6 +183,11 @@ def cluster(
         prints plain lines if the output is neither a terminal nor a notebook. False shows nothing. By default a bar is
         shown on a terminal or in a notebook, and nothing elsewhere. With `wait=False` the default is to show nothing,
         as the handle reports progress.
+    epsilon : float
+        How far a merge may be from the nearest there is: 0, the default, for exact HAC; with 0.1 it is within a factor
+        of 1.1, and graphs with hubs take a fraction of the time. Each merge then has a `ratio`, and the result an
+        `epsilon`, the largest that occurred. For average and complete linkage of a graph; single linkage is exact in
+        any case. At most 10.
     graph : dict, optional
         Which graph to build from vectors: the arguments of `knn_graph`, such as `dict(k=15, metric="cosine")`, of
         `eps_graph`, such as `dict(eps=0.5)`, or of `complete_graph`, as `dict(kind="complete")`. With `store=` the
@@ -239,7 +248,9 @@ def cluster(
     check_engine(engine, metric)
     if metric is not None:
         check_pairs_options(metric, weights, n_nodes, shards)
-    settings = checked_settings(linkage, missing, weights, max_height, duplicates, finisher, metric=metric or "")
+    settings = checked_settings(
+        linkage, missing, weights, max_height, duplicates, finisher, epsilon=epsilon, metric=metric or ""
+    )
     for name, value in (("memory", None if metric else memory), ("shards", shards)):
         if value is not None and store is None:
             raise InputError(f"{name}= is only for runs through the disk: give store= as well, or leave it out")
@@ -328,6 +339,7 @@ def plan_run(
     weights: str = "distance",
     n_nodes: int | None = None,
     *,
+    epsilon: float = 0.0,
     metric: str | None = None,
     engine: str | None = None,
     memory: str | float | None = None,
@@ -342,7 +354,7 @@ def plan_run(
     edges : path or URL
         A Parquet file or folder, or a Zarr group. Only metadata is read, unless it lacks statistics. For all pairs,
         vectors or distances as for `cluster`.
-    linkage, missing, weights, n_nodes, metric, engine, memory, shards, client, progress
+    linkage, missing, weights, n_nodes, epsilon, metric, engine, memory, shards, client, progress
         As for `cluster`.
 
     Returns
@@ -360,7 +372,7 @@ def plan_run(
     check_engine(engine, metric)
     if metric is not None:
         check_pairs_options(metric, weights, n_nodes, shards)
-    settings = checked_settings(linkage, missing, weights, metric=metric or "")
+    settings = checked_settings(linkage, missing, weights, epsilon=epsilon, metric=metric or "")
     options = PlanOptions(n_nodes, setting("memory", memory), setting("shards", shards), client, engine=engine or "")
     with listener_for(progress) as report:
         return plan_stored(edges, settings, options, report)

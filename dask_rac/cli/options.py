@@ -145,6 +145,12 @@ def weights(command: Command) -> Command:
     return words("weights", SETTINGS["weights"], "KIND", "distance (default) or similarity.")(command)
 
 
+def epsilon(command: Command) -> Command:
+    """Add --epsilon."""
+    text = "Merges within 1 + E of the nearest; default: 0."
+    return click.option("--epsilon", type=float, default=SETTINGS["epsilon"].default, metavar="E", help=text)(command)
+
+
 def settings(command: Command) -> Command:
     """Add the options that determine the result."""
     options: list[Callable[[Command], Command]] = [
@@ -154,6 +160,7 @@ def settings(command: Command) -> Command:
         words("metric", PAIRS_METRIC, "NAME", "All pairs of vectors, by euclidean, cosine, …"),
         words("engine", PAIRS_ENGINE, "NAME", "For all pairs: matrix, points or certain."),
         click.option("--n-nodes", type=Whole(), metavar="N", help="Number of nodes; default: largest id + 1."),
+        epsilon,
     ]
     for option in reversed(options):
         command = option(command)

@@ -87,6 +87,8 @@ def _facts(facts: Mapping[str, Any]) -> list[str]:
             texts.append(f"{size_text(value)} of disk at its peak")
         elif name == "worst_error":
             texts.append(f"largest relative error {value:.1e}")
+        elif name == "epsilon":
+            texts.append(f"epsilon {value:.3g}")
         elif name in ("method", "height", "n_clusters", "min_cluster_size"):
             texts.append(f"{name} {', '.join(map(str, value)) if isinstance(value, list) else value}")
         else:

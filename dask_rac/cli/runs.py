@@ -167,6 +167,8 @@ def _overview_facts(state: Overview) -> dict[str, str]:
     rows["linkage"] = f"{settings.linkage} of {settings.weights}, {which}"
     if math.isfinite(settings.max_height):
         rows["max height"] = f"{settings.max_height:g}"
+    if settings.epsilon:
+        rows["epsilon"] = f"{state.epsilon:.6g}, of {settings.epsilon:g} allowed"
     if facts is not None:
         trees = facts.nodes - state.merges
         ends = f", {trees:,} tree{'' if trees == 1 else 's'}" if state.status == "finished" else " so far"

@@ -80,6 +80,8 @@ class RAC(ClusterMixin, BaseEstimator):  # type: ignore[misc]
     missing : {"far", "ignore", "infinite"} or float
         How to treat two samples without an edge, as for `dask_rac.cluster`: with "far", as twice as far apart as the
         farthest neighbours. For all pairs it has no meaning: leave it out.
+    epsilon : float
+        How far a merge may be from the nearest there is, as for `dask_rac.cluster`. Not for all pairs.
     progress : callable or bool, optional
         As for `dask_rac.cluster`, but by default nothing is shown.
 
@@ -135,6 +137,7 @@ class RAC(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         n_neighbors: int | None = None,
         eps: float | None = None,
         missing: str | float = "far",
+        epsilon: float = 0.0,
         progress: Listener | bool | None = False,
     ) -> None:
         self.n_clusters = n_clusters
@@ -148,6 +151,7 @@ class RAC(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         self.n_neighbors = n_neighbors
         self.eps = eps
         self.missing = missing
+        self.epsilon = epsilon
         self.progress = progress
 
     def __sklearn_tags__(self) -> Tags:
@@ -191,7 +195,7 @@ class RAC(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         X = self._checked(X)
         graph = self._graph_of(X)
         self._check_parameters(graph)
-        request = TreeRequest(self.metric, graph, self.linkage, self.missing)
+        request = TreeRequest(self.metric, graph, self.linkage, self.missing, self.epsilon)
         build = check_memory(self.memory).cache(build_tree, ignore=["progress"])
         tree, components = build(X, self._pairs(X), request, progress=self.progress)
         tree.names = None if names is None else names.in_memory()
@@ -286,7 +290,8 @@ class RAC(ClusterMixin, BaseEstimator):  # type: ignore[misc]
             self._check_ward(graph)
         metric = pairs_metric(self.metric) if graph is None else ""
         harmless = bool(metric) and isinstance(self.missing, str) and self.missing in ("far", "ignore")
-        checked_settings(self.linkage, None if harmless else self.missing, "distance", metric=metric)
+        missing = None if harmless else self.missing
+        checked_settings(self.linkage, missing, "distance", epsilon=self.epsilon, metric=metric)
         if (self.n_clusters is None) == (self.distance_threshold is None):
             raise InputError("give exactly one of n_clusters and distance_threshold, and None for the other")
         if self.n_clusters is not None:

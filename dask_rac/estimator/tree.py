@@ -51,6 +51,7 @@ class TreeRequest:
     """The argument `graph=` of `dask_rac.cluster`, without the metric; empty if edges are given, None for all pairs."""
     linkage: str
     missing: str | float
+    epsilon: float = 0.0
 
 
 def build_tree(
@@ -61,7 +62,8 @@ def build_tree(
         return _tree_of_pairs(X, request, progress), 1
     edges = _edges_of(X, pairs, request, progress)
     # The two directions of a distance may differ by rounding.
-    tree = cluster(edges, request.linkage, request.missing, n_nodes=X.shape[0], duplicates="min", progress=progress)
+    options = {"n_nodes": X.shape[0], "duplicates": "min", "epsilon": request.epsilon, "progress": progress}
+    tree = cluster(edges, request.linkage, request.missing, **options)
     if request.missing != "infinite" or tree.n_trees == 1:
         return tree, tree.n_trees
     ends = edges[0].astype(np.int64), edges[1].astype(np.int64)

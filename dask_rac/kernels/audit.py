@@ -30,6 +30,8 @@ MISSING_PAIR = 8  # a pair has no edge, and missing pairs are infinitely far
 TOO_MANY = 9  # more edges than pairs
 WRONG_HEIGHT = 10
 LACKS_PAIR = 11  # a pair has no edge, and the linkage needs all pairs
+NO_RATIO = 12  # not from 1 to 1 + epsilon
+BEYOND_RATIO = 13  # a cluster was nearer than the ratio says
 
 BLOCK = 32  # gaps scanned together: two cache lines
 BLOCK_BYTES = 128  # blocks must be aligned to this, or they span three lines: twice the time in large graphs
@@ -65,6 +67,13 @@ class Leaves(NamedTuple):
     gap: Ids  # one row per block: the merge between a position and the next; at the end of a tree, the number of merges
     table: Ids  # for j = 0, 1, ...: the last merge in the `2**j` blocks that start at each block
     level: NDArray[np.uint8]  # the largest such j for a number of blocks
+
+
+class Leeway(NamedTuple):
+    """How a run may have come to other heights than those that follow from its edges."""
+
+    inexact: float  # the relative error that weights had in sums, if it computed them in another way than exactly
+    raised: bool  # whether a merge that came out below another one below it has the height of that
 
 
 class Live(NamedTuple):
@@ -267,10 +276,9 @@ def ward_height(total, inner, sizes):
 
 
 @kernel
-def compare_heights(merges, tally, rule, live, fault, inexact):
+def compare_heights(merges, tally, rule, live, fault, leeway):
     """Find the merges whose height does not follow from their edges.
 
-    `inexact` is the relative error that weights had in sums, if a run has computed them in another way than exactly.
     Returns the largest relative error, the first merge with a fault, and the height that follows from its edges; -1
     and NaN if there is none.
     """
@@ -299,7 +307,8 @@ def compare_heights(merges, tally, rule, live, fault, inexact):
                     w, slack = weighted_height(rule, total, mass, count, inner[a] + inner[b])
                 else:
                     w, slack = mean_height(rule, total, count, pairs)
-                slack += inexact * abs(w)
+                slack += leeway.inexact * abs(w)
+                w = max(w, top[a], top[b]) if leeway.raised else w
                 if w == np.inf:
                     why = MISSING_PAIR
                 else:

@@ -273,7 +273,7 @@ class Runner:
         changed = [
             f"{name} was {quoted(record.given.get(name))}, is now {quoted(value)}"
             for name, value in now.items()
-            if name != "output" and record.given.get(name) != value
+            if name != "output" and record.given.get(name, KEYS[step.do][name].default) != value
         ] or ["its input has changed"]
         return (
             f"step {step.name!r} has changed since {step.output} was made ({'; '.join(changed)}): run with --from "
@@ -286,8 +286,10 @@ class Runner:
         works_on = KINDS[step.do].input_of(step.given)
         if works_on is not None:
             keys[works_on.key] = before[step.parent] if step.parent else _stamp(step, keys[works_on.key])
+        if not keys.get("epsilon"):
+            keys.pop("epsilon", None)  # which records of earlier versions do not have
         if keys.get("names") is None:
-            keys.pop("names", None)  # which records of earlier versions do not have
+            keys.pop("names", None)  # as above
         elif isinstance(keys["names"], str):
             keys["names"] = _stamp(step, keys["names"])
         return sha256(json.dumps([step.do, keys], sort_keys=True).encode()).hexdigest()

@@ -152,6 +152,7 @@ STEPS: dict[str, dict[str, Key]] = {
         "max_height": _setting("max_height", _number),
         "duplicates": _setting("duplicates", _text),
         "finisher": _setting("finisher", _flag),
+        "epsilon": _setting("epsilon", _number),
         "memory": Key(_size, result=False),
         "shards": Key(whole, result=False),
         "output": Key(_text, "run"),

@@ -22,11 +22,13 @@ from dask_rac.base.parameters import METRIC
 from dask_rac.base.public import public
 from dask_rac.base.settings import Settings
 from dask_rac.base.spans import batches
+from dask_rac.base.text import size_text
 from dask_rac.engines.linkage import rule_of
 from dask_rac.kernels import audit as kernels
 from dask_rac.kernels import pairs_audit
 from dask_rac.kernels import rule as rules
 from dask_rac.kernels.arrays import Ids, Merges, Rule
+from dask_rac.results.ratios import RatioAudit
 from dask_rac.tree.leaves import place_leaves, table_leaves
 
 INEXACT = 2.0**-31
@@ -44,6 +46,8 @@ FAULTS = {
     kernels.TOO_MANY: "has more edges than pairs of nodes: an edge was given twice",
     kernels.WRONG_HEIGHT: "has a height that does not follow from its edges",
     kernels.LACKS_PAIR: "lacks an edge between two of its nodes, and its linkage needs every pair",
+    kernels.NO_RATIO: "has a ratio that is not between 1 and 1 + epsilon",
+    kernels.BEYOND_RATIO: "is of a cluster that had a nearer one than its ratio says",
 }
 
 
@@ -128,6 +132,10 @@ class AuditReport:
     """The largest relative error of a height, rounding included."""
     all_pairs: bool = False
     """Whether the edges are all pairs of vectors."""
+    ratios: int = 0
+    """The number of merges whose ratio was checked: with `epsilon` all of them, if there was memory for it."""
+    ratio_bytes: int = 0
+    """The memory that it takes to check the ratios, if there was less; else 0."""
 
     @property
     def ok(self) -> bool:
@@ -137,8 +145,11 @@ class AuditReport:
     def __str__(self) -> str:
         things = "pairs" if self.all_pairs else "edges"
         if self.ok:
-            error = f"largest relative error {self.worst_error:.1e}"
-            return f"{self.merges:,} merges verified against {self.edges:,} {things}, {error}"
+            found = f"{self.merges:,} merges verified against {self.edges:,} {things}, "
+            found += f"largest relative error {self.worst_error:.1e}"
+            if self.ratio_bytes:
+                return f"{found}; not their ratios, which takes {size_text(self.ratio_bytes)} of memory"
+            return f"{found}; so are {self.ratios:,} ratios" if self.ratios else found
         strays = f"{self.stray:,} {things} join clusters that never merge" if self.stray else ""
         wrong = f"{self.wrong:,} of {self.merges:,} merges are wrong, first {self.first_wrong}" if self.wrong else ""
         return "; ".join(filter(None, (wrong, strays)))
@@ -185,9 +196,19 @@ class Audit:
         The settings of the run that computed them.
     limits : AuditLimits, optional
         How many edges and totals are handled at a time.
+    ratios : RatioAudit, optional
+        Checks the ratios of the merges, once it has all edges.
     """
 
-    def __init__(self, n_nodes: int, merges: Merges, settings: Settings, limits: AuditLimits | None = None) -> None:
+    def __init__(
+        self,
+        n_nodes: int,
+        merges: Merges,
+        settings: Settings,
+        limits: AuditLimits | None = None,
+        ratios: RatioAudit | None = None,
+    ) -> None:
+        self._ratios = ratios
         self._merges, self._settings, self._limits = merges, settings, limits or AuditLimits()
         self._rule = _audit_rule(settings)
         self._faults = np.zeros(len(merges.left), np.uint8)
@@ -212,6 +233,8 @@ class Audit:
             raise InputError(
                 f"{len(source)} sources, {len(target)} targets and {len(weight)} weights are not the same number"
             )
+        if self._ratios is not None:
+            self._ratios.add(source, target, weight)
         leaves = self.leaves()
         for span in batches(0, len(source), self._limits.chunk_edges):
             chunk = slice(*span)
@@ -276,6 +299,8 @@ class Audit:
     def report(self) -> AuditReport:
         """Compare the merges with the edges so far."""
         merges, faults = self._merges, self._faults.copy()
+        if self._ratios is not None:
+            self._ratios.mark(merges, faults)
         with self._lock:
             edges, unjoined = self._edges, self._unjoined
             live = self._live()
@@ -283,7 +308,9 @@ class Audit:
                 found = pairs_audit.compare_expected(merges, self._expected, self._rule, live, faults)
             else:
                 inexact = INEXACT if self._computes_sums() else 0.0
-                found = kernels.compare_heights(merges, self._tally, self._rule, live, faults, inexact)
+                raised = self._settings.epsilon > 0 and self._settings.linkage != "single"  # which is exact
+                leeway = kernels.Leeway(inexact, raised)
+                found = kernels.compare_heights(merges, self._tally, self._rule, live, faults, leeway)
             worst, first, expected = found
         settings = self._settings
         apart = settings.missing == "infinite" and settings.linkage != "single"
@@ -296,6 +323,7 @@ class Audit:
             first_wrong=None if first < 0 else self._wrong_merge(first, expected, int(faults[first])),
             worst_error=worst,
             all_pairs=bool(settings.metric),
+            ratios=len(faults) if self._ratios is not None else 0,
         )
 
     def _computes_sums(self) -> bool:

@@ -17,7 +17,7 @@ from dask_rac.base.errors import AuditError, InputError
 from dask_rac.base.events import RoundRecord
 from dask_rac.base.ids import cluster_id_dtype
 from dask_rac.base.public import public
-from dask_rac.base.settings import MERGE_COLUMNS, Settings
+from dask_rac.base.settings import MERGE_COLUMNS, RATIO, Settings, certified
 from dask_rac.base.spans import starts_of
 from dask_rac.engines.contract import MergeList
 from dask_rac.engines.rows.load import Graph, load_graph
@@ -25,12 +25,14 @@ from dask_rac.files.arrow_streams import merges_stream
 from dask_rac.files.exports import Walk, name_columns, tree_kind, write_matrix, write_merge_file, write_newick
 from dask_rac.files.node_names import NamesInMemory, NodeNames
 from dask_rac.files.output import refuse_taken
+from dask_rac.files.tables import merge_columns, with_ratios
 from dask_rac.kernels.arrays import Merges
 from dask_rac.kernels.tree.newick import post_order
 from dask_rac.results.assignment import Assignment
 from dask_rac.results.audit import Audit, AuditReport, EdgeTaker, Taker
 from dask_rac.results.pairs_audit import audit_pairs
 from dask_rac.results.queries import Queries
+from dask_rac.results.ratios import RatioAudit
 from dask_rac.results.scoring import Scoring
 from dask_rac.show.cards import card, round_bars
 from dask_rac.tasks.machine import new_team
@@ -41,7 +43,7 @@ from dask_rac.tree.dendrogram import Dendrogram
 
 @public
 class Clustering(Assignment, Scoring, Queries):
-    """The exact hierarchy of a graph, as returned by `dask_rac.cluster`.
+    """The hierarchy of a graph, as returned by `dask_rac.cluster`.
 
     Attributes
     ----------
@@ -54,7 +56,11 @@ class Clustering(Assignment, Scoring, Queries):
         One row per merge: `left` and `right`, the two clusters, each named by its smallest node; `height`; `size`, the
         number of nodes of the union; `round`, in which they merged. They are in the order of rounds, not of heights,
         except for single linkage; the merges below a merge precede it. `merges.sort_values(["height", "size",
-        "left"])` is the order of sequential HAC, with `ascending=[False, True, True]` for similarities.
+        "left"])` is the order of sequential HAC, with `ascending=[False, True, True]` for similarities. With `epsilon`
+        there is also `ratio`: the merge was within this factor of the nearest that its two clusters had.
+    epsilon : float
+        The largest `ratio` less 1: every merge was within a factor of `1 + epsilon` of the nearest. Never more than the
+        `epsilon` that `cluster` was given, so 0 by default.
     rounds : pandas.DataFrame
         One row per round: live `clusters` and `edges` before it, `merges`, `nearest_updates`, the seconds of each
         phase, and whether it was the `finisher`.
@@ -73,6 +79,7 @@ class Clustering(Assignment, Scoring, Queries):
         self.n_nodes = found.nodes
         self._loops = found.loops
         self._merge_rounds = found.round
+        self._ratios = found.ratio
         self._ends = found.ends
         self._records = found.records
         self._settings = settings.resolved(found.largest)
@@ -86,9 +93,13 @@ class Clustering(Assignment, Scoring, Queries):
     @cached_property
     def merges(self) -> pd.DataFrame:
         """One row per merge, in the order of rounds."""
-        left, right, height, size = self._tree.merges
-        columns = left.astype(np.int64), right.astype(np.int64), height, size.astype(np.int64), self._merge_rounds
-        return pd.DataFrame(dict(zip(MERGE_COLUMNS, columns, strict=True)))
+        part, kinds = next(self._parts()), merge_columns(self._settings)
+        return pd.DataFrame({name: np.asarray(part[name], kind) for name, kind in kinds.items()})
+
+    @property
+    def epsilon(self) -> float:
+        """How far a merge was from the nearest there was, at most."""
+        return certified(() if self._ratios is None else [float(self._ratios.max(initial=1.0))], self._settings)
 
     @cached_property
     def rounds(self) -> pd.DataFrame:
@@ -107,7 +118,8 @@ class Clustering(Assignment, Scoring, Queries):
         """Recompute every height from the edges, in one pass over them.
 
         Each edge belongs to the merge that first brings its two nodes together, and the height of a merge must follow
-        from its edges. This does not prove that each merge was the nearest one available.
+        from its edges. This does not prove that each merge was the nearest one available. With `epsilon` it does so up
+        to the ratios: the merges are done again in their order, and nobody may have been nearer than a ratio says.
 
         Parameters
         ----------
@@ -123,10 +135,13 @@ class Clustering(Assignment, Scoring, Queries):
         Raises
         ------
         AuditError
-            If a height does not follow from the edges.
+            If a height does not follow from the edges, or a ratio is wrong.
         """
         given = self._edges_again(edges, "verify(...)")
-        audit = Audit(self.n_nodes, self._tree.merges, self._settings)
+        ratios = None
+        if self._settings.epsilon:
+            ratios = RatioAudit(self.n_nodes, next(self._parts())[RATIO], self._settings)
+        audit = Audit(self.n_nodes, self._tree.merges, self._settings, ratios=ratios)
         self._hand_over(audit, given)
         return checked_report(audit)
 
@@ -165,7 +180,8 @@ class Clustering(Assignment, Scoring, Queries):
         """Return a clustering of some nodes, which the merges name by their number among them."""
         names = None if self.names is None else NamesInMemory(self.names.take(nodes))
         columns = Merges(*(merges[name] for name in ("left", "right", "height", "size")))
-        return Clustering(MergeList(len(nodes), columns, merges["round"], ()), self._settings, names=names)
+        found = MergeList(len(nodes), columns, merges["round"], (), ratio=merges.get(RATIO))
+        return Clustering(found, self._settings, names=names)
 
     def _label(self, rule: CutRule, values: NDArray[Any]) -> Iterable[NDArray[np.int64]]:
         """Return the labels of each cut."""
@@ -286,7 +302,8 @@ class Clustering(Assignment, Scoring, Queries):
         if kind == "merges":
             if join or zero is not None:
                 raise InputError("join= and zero= are for Z and Newick; merges are written as is: leave them out")
-            return write_merge_file(path, self._parts(), names=named if names else None)
+            columns = merge_columns(self._settings)
+            return write_merge_file(path, self._parts(), names=named if names else None, columns=columns)
         if join and self.n_trees > 1:
             raise InputError("join=True is only for Z; Newick has one line per tree of a forest: leave it out")
         return write_newick(path, self._walk(zero), names=named)
@@ -313,7 +330,8 @@ class Clustering(Assignment, Scoring, Queries):
 
     def _parts(self) -> Iterator[Mapping[str, NDArray[Any]]]:
         """Yield the merges in parts."""
-        yield dict(zip(MERGE_COLUMNS, (*self._tree.merges, self._merge_rounds), strict=True))
+        part: dict[str, NDArray[Any]] = dict(zip(MERGE_COLUMNS, (*self._tree.merges, self._merge_rounds), strict=True))
+        yield with_ratios(part if self._ratios is None else {**part, RATIO: self._ratios}, self._settings)
 
     @property
     def _n_merges(self) -> int:
@@ -328,7 +346,7 @@ class Clustering(Assignment, Scoring, Queries):
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         """Return the merges as an Arrow stream, for `pyarrow.table`, `polars.DataFrame` or a query of DuckDB."""
-        return merges_stream(self._parts(), requested_schema)
+        return merges_stream(self._parts(), requested_schema, merge_columns(self._settings))
 
     def __repr__(self) -> str:
         facts = ", ".join(f"{name}={value}" for name, value in self.facts().items())
@@ -352,6 +370,8 @@ class Clustering(Assignment, Scoring, Queries):
         facts |= {"metric": settings.metric} if settings.metric else {"missing": settings.missing_text}
         if np.isfinite(settings.max_height):
             facts["max_height"] = str(settings.max_height)
+        if settings.epsilon:
+            facts["epsilon"] = f"{self.epsilon:.6g}, of {settings.epsilon:g} allowed"
         if (heights := self._height_range()) is not None:
             facts["heights"] = "{:.6g} to {:.6g}".format(*heights)
         finished = sum(record.merges for record in self._records if record.finisher)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from dask_rac.base.checks import check_whole
 from dask_rac.base.errors import InputError
-from dask_rac.base.settings import MERGE_COLUMNS
+from dask_rac.files.tables import merge_columns
 from dask_rac.results.audit import Taker
 from dask_rac.results.centrality import Centrality
 from dask_rac.results.cut_request import CutRequest
@@ -130,9 +130,9 @@ class Queries(Cuts):
         inside = self._is_member(label, node, cut, "subtree")
         nodes = np.flatnonzero(inside)
         inside[nodes[:1]] = False  # the smallest node is never on the right in its own cluster
-        parts = [{name: part[name][inside[part["right"]]] for name in MERGE_COLUMNS} for part in self._parts()]
-        kinds = zip(MERGE_COLUMNS, (np.int64, np.int64, np.float64, np.int64, np.int32), strict=True)
-        merges = {name: np.concatenate([np.empty(0, kind), *(part[name] for part in parts)]) for name, kind in kinds}
+        kinds = merge_columns(self._settings)
+        parts = [{name: part[name][inside[part["right"]]] for name in kinds} for part in self._parts()]
+        merges = {name: np.concatenate([np.empty(0, kind), *(p[name] for p in parts)]) for name, kind in kinds.items()}
         for side in ("left", "right"):
             merges[side] = np.searchsorted(nodes, merges[side])
         return self._branch(nodes, merges)

@@ -15,12 +15,12 @@ from numpy.typing import NDArray
 from dask_rac.base.errors import DamagedStoreError, InputError, StoreError
 from dask_rac.base.events import Event, Listener
 from dask_rac.base.public import public
-from dask_rac.base.settings import MERGE_COLUMNS
+from dask_rac.base.settings import Settings
 from dask_rac.files.exports import name_columns
 from dask_rac.files.folder import Folder
 from dask_rac.files.listing import files_fingerprint
 from dask_rac.files.node_names import NodeNames
-from dask_rac.files.tables import MERGE_TYPES, TableRecord, read_merges
+from dask_rac.files.tables import TableRecord, merge_columns, read_merges, with_ratios
 from dask_rac.results.audit import AuditReport, Taker
 from dask_rac.results.clustering import Clustering
 from dask_rac.results.scores import Scores
@@ -86,6 +86,11 @@ class StoredClustering(Clustering):
     def merges(self) -> Any:
         """One row per merge, in the order of rounds, as a Dask DataFrame."""
         return merges_frame(self._run)
+
+    @property
+    def epsilon(self) -> float:
+        """How far a merge was from the nearest there was, at most."""
+        return self._run.epsilon
 
     @property
     def phases(self) -> pd.DataFrame:
@@ -301,17 +306,18 @@ def merges_frame(run: Journal, names: NodeNames | None = None) -> Any:
     import dask.dataframe as dd  # noqa: PLC0415 - takes half a second, and most runs never ask for it
     from dask.delayed import delayed  # noqa: PLC0415 - as above
 
-    meta = pd.DataFrame({name: np.empty(0, kind) for name, kind in zip(MERGE_COLUMNS, MERGE_TYPES, strict=True)})
+    settings = run.header.settings
+    meta = pd.DataFrame({name: np.empty(0, kind) for name, kind in merge_columns(settings).items()})
     meta = _with_names(meta, names)
     if not run.tables:
         return dd.from_pandas(meta, npartitions=1)
-    parts = [delayed(_frame)(run.folder, table, names) for table in run.tables]
+    parts = [delayed(_frame)(run.folder, table, settings, names) for table in run.tables]
     return dd.from_delayed(parts, meta=meta, prefix="merges", verify_meta=False)
 
 
-def _frame(folder: Folder, table: TableRecord, names: NodeNames | None) -> pd.DataFrame:
+def _frame(folder: Folder, table: TableRecord, settings: Settings, names: NodeNames | None) -> pd.DataFrame:
     """A file of merges."""
-    return _with_names(pd.DataFrame(dict(read_merges(folder, table))), names)
+    return _with_names(pd.DataFrame(dict(with_ratios(read_merges(folder, table), settings))), names)
 
 
 def _with_names(frame: pd.DataFrame, names: NodeNames | None) -> pd.DataFrame:

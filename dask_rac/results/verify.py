@@ -8,7 +8,7 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from os import PathLike, fspath
 from typing import Any
@@ -33,6 +33,7 @@ from dask_rac.results.audit import Audit, AuditCosts, AuditReport, Taker, tally_
 from dask_rac.results.audit_tasks import AuditJob, Tallied, add_piece, audit_bytes, stored_tally, tally_part
 from dask_rac.results.clustering import audit_graph, checked_report
 from dask_rac.results.pairs_audit import audit_pairs
+from dask_rac.results.ratios import RatioAudit, replay_bytes
 from dask_rac.store.header import check_source, check_trusted
 from dask_rac.store.journal import Journal
 from dask_rac.store.manifest import Facts
@@ -69,10 +70,12 @@ class Verification:
 
     def run(self, edges: Any) -> AuditReport:
         """Audit the merges against the edges, by default those of the run; each is read once."""
+        if self._replay_fits and not isinstance(self.scheduler, Threads):  # which takes all edges in one process
+            return replace(self, scheduler=Threads()).run(edges)
         if isinstance(self.scheduler, Threads) or self.journal.settings.metric or not _is_place(edges):
-            return checked_report(self.feed(self._audit, edges))
+            return self._reported(self.feed(self._audit, edges))
         with self._pieces(edges) as (audit_job, pieces):
-            return checked_report(self._add_there(audit_job, pieces))
+            return self._reported(self._add_there(audit_job, pieces))
 
     def feed(self, make: Callable[[], Taker], edges: Any, in_order: bool = False) -> Taker:
         """Hand every edge once to what `make` returns, in the threads of this process; in one, to keep their order."""
@@ -107,7 +110,27 @@ class Verification:
 
     def _audit(self) -> Audit:
         """An audit that has seen no edge yet."""
-        return Audit(self._facts.nodes, self.journal.merges(), self.journal.settings)
+        nodes, settings = self._facts.nodes, self.journal.settings
+        ratios = RatioAudit(nodes, self.journal.ratios(), settings) if self._replay_fits else None
+        return Audit(nodes, self.journal.merges(), settings, ratios=ratios)
+
+    @property
+    def _replay_bytes(self) -> int:
+        """Bytes that the audit of ratios takes in this process; 0 if merges have none."""
+        nodes, merges, settings = self._facts.nodes, self.journal.merged, self.journal.settings
+        edges = 0 if settings.linkage == "single" else self._facts.edges
+        return replay_bytes(nodes, merges, edges) if settings.epsilon else 0
+
+    @property
+    def _replay_fits(self) -> bool:
+        """Whether merges have ratios, and this process has room to check them."""
+        costs = self.costs or AuditCosts.of(self.journal.settings)
+        here = audit_bytes(self.journal.tables, self._facts.nodes, True, costs)
+        return 0 < self._replay_bytes < memory_limit() - here
+
+    def _reported(self, audit: Audit) -> AuditReport:
+        """Return the report of an audit, with what it takes to check ratios that it has not checked."""
+        return replace(checked_report(audit), ratio_bytes=0 if self._replay_fits else self._replay_bytes)
 
     def _source(self, edges: str | PathLike[str] | None) -> EdgeSource:
         """The edges on disk; those of the run must be unchanged."""
@@ -163,6 +186,7 @@ class Verification:
         nodes, budget = self._facts.nodes, self.scheduler.budget(None)
         costs = self.costs or AuditCosts.of(self.journal.settings)
         here, there = (audit_bytes(self.journal.tables, nodes, report, costs) for report in (True, False))
+        here += self._replay_bytes if self._replay_fits else 0
         if here >= memory_limit():
             raise ResourceError(
                 f"the audit of {nodes:,} nodes needs {size_text(here)} in this process, which may use "

@@ -20,10 +20,10 @@ from dask_rac.show.report.words import parameters_of
 from dask_rac.vectors.compare.metrics import METRICS
 from dask_rac.vectors.graph.request import Request
 
-IN_PLANS = ("linkage", "missing", "weights")
+IN_PLANS = ("linkage", "missing", "weights", "epsilon")
 NEED_MORE = {"weighted", "ward"}
 """Linkages that `missing="ignore"` does not suit."""
-CLUSTERING = Settings("average", "ignore", "distance", 1.0, "error", True)
+CLUSTERING = Settings("average", "ignore", "distance", 1.0, "error", True, 0.1)
 
 
 def defaults_of(function: Callable[..., Any], wanted: Mapping[str, Any]) -> dict[str, Any]:

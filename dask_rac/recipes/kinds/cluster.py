@@ -76,7 +76,7 @@ def _metric(keys: Keys) -> str:
 
 def _settings(keys: Keys) -> Settings:
     """Return what the step computes; raise if that is not possible."""
-    return checked_settings(*(keys[name] for name in SETTINGS), metric=_metric(keys))
+    return checked_settings(**{name: keys[name] for name in SETTINGS}, metric=_metric(keys))
 
 
 def _forecast(keys: Keys, before: Forecast | None, scheduler: str) -> Forecast:
@@ -159,6 +159,7 @@ def _cluster(keys: Keys, client: Any, report: Listener) -> Facts:
         "trees": result.n_trees,
         "rounds": len(result.rounds),
         "peak_disk": result.peak_disk,
+        **({"epsilon": result.epsilon} if keys["epsilon"] else {}),
     }
 
 

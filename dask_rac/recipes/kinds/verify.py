@@ -22,7 +22,8 @@ def _verify(keys: Keys, client: Any, report: Listener) -> Facts:
     given = None if trusted else named
     audit = open_run(keys["run"], progress=report).verify(given, client=client, trust_source=trusted)
     things = "pairs" if audit.all_pairs else "edges"
-    return {"merges": audit.merges, things: audit.edges, "worst_error": audit.worst_error}
+    ratios = {"ratios": audit.ratios} if audit.ratios or audit.ratio_bytes else {}
+    return {"merges": audit.merges, things: audit.edges, "worst_error": audit.worst_error, **ratios}
 
 
 VERIFY = Kind("verify", _verify, _forecast, RUN, inherits=("edges", "vectors"))

@@ -59,4 +59,6 @@ def _result(found: Overview) -> dict[str, str]:
     words = {"disk": size_text(found.bytes), "time": f"{found.seconds:,.1f} s"}
     if found.facts is None:
         return {"state": "not merged yet" if found.header.settings.metric else "edges not read yet"} | words
+    epsilon = found.settings.epsilon
+    words |= {"epsilon": f"{found.epsilon:.6g}, of {epsilon:g} allowed"} if epsilon else {}
     return {"nodes": f"{found.facts.nodes:,}", "merges": f"{found.merges:,}", "rounds": str(len(found.rounds))} | words

@@ -70,6 +70,7 @@ def parameters_of(settings: Settings) -> dict[str, str]:
     else:
         finisher = "yes" if settings.finisher else "no"
         words |= {"missing": settings.missing_text, "duplicates": settings.duplicates, "finisher": finisher}
+    words |= {"epsilon": repr(settings.epsilon)} if settings.epsilon else {}
     return words | ({"max_height": repr(settings.max_height)} if math.isfinite(settings.max_height) else {})
 
 
