@@ -134,3 +134,9 @@ def test_bench_memory() -> None:
     printed = benchmark("bench_memory.py", "--nodes", "2000", "--repeats", "1", "--quick")
     for line in ("scipy connected_components", "dask_rac similarity average", "dask_rac single"):
         assert line in printed
+
+
+def test_bench_epsilon() -> None:
+    printed = benchmark("bench_epsilon.py", "--edges", "3000", "--repeats", "1")
+    assert printed.count("| epsilon = 0.1 |") == 2
+    assert [line[:5] for line in printed.splitlines() if "M edges" in line] == ["| R-M", "| nei"]
