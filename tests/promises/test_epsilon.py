@@ -177,12 +177,12 @@ def changed(found: dask_rac.Clustering, ratio: Any = None, height: Any = None) -
 @given(questions(("average", "complete")), st.data())
 def test_a_ratio_that_is_too_small_is_found(question: Question, data: st.DataObject) -> None:
     answer = wander(question, lambda pairs: data.draw(st.sampled_from(pairs)), 1.0)
-    far = [i for i, judgement in enumerate(answer.judged) if judgement.ratio > 1]
-    assume(far)
+    far = [i for i, judgement in enumerate(answer.judged) if judgement.ratio > 1 + 1e-5]
+    if not far:  # as often as not, as graphs are small
+        return
     found, i = clustering_of(question, answer, 1.0), data.draw(st.sampled_from(far))
     ratio = found.merges["ratio"].to_numpy(copy=True)
     ratio[i] = data.draw(st.sampled_from([1.0, ratio[i] * (1 - 1e-6)]))
-    assume(ratio[i] >= 1)
     refuse(changed(found, ratio), question, 1.0, "nearer one than its ratio says")
 
 
