@@ -44,7 +44,7 @@ def seen_from(rule, weight, count, own, other, shift):
     if rule.code == MEAN_FILLED:
         return (weight - count * rule.fill) / other
     if rule.code == HALF_FILLED:
-        return ldexp(weight - rule.fill, count - shift)
+        return ldexp(weight - rule.fill, int(count - shift))
     if count == np.float64(own) * other:
         return weight / other if rule.code == MEAN_FULL else weight
     return rule.fill if rule.code == MAX_FILLED else np.inf
