@@ -185,7 +185,7 @@ def cluster(
         as the handle reports progress.
     epsilon : float
         How far a merge may be from the nearest there is: 0, the default, for exact HAC; with 0.1 it is within a factor
-        of 1.1, and graphs with hubs take a fraction of the time. Each merge then has a `ratio`, and the result an
+        of 1.1, and graphs with hubs take less time. Each merge then has a `ratio`, and the result an
         `epsilon`, the largest that occurred. For average and complete linkage of a graph; single linkage is exact in
         any case. At most 10.
     graph : dict, optional
