@@ -16,7 +16,7 @@ turn, and ratios compare within this run.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -25,39 +25,16 @@ import click
 import numpy as np
 import scipy.sparse as sp
 from graphs import as_similarities, neighbour_graph
+from hubs import recursive_graph
+from labelled import DATA
 from numpy.typing import NDArray
-from sklearn import datasets
 from sklearn.metrics import adjusted_rand_score
-from sklearn.preprocessing import scale
 
 import dask_rac
 
-Labelled = tuple[NDArray[np.float64], NDArray[np.int64]]
-
 EPSILONS = 0.0, 0.01, 0.1, 1.0
 NEIGHBOURS = 15
-
-
-def mixture(seed: int, overlap: float) -> Labelled:
-    """Return 2,000 points in eight clumps of different sizes, in ten dimensions."""
-    rng = np.random.default_rng(seed)
-    label = rng.choice(8, 2_000, p=np.arange(1, 9) / 36)
-    return rng.normal(2 / overlap * rng.normal(size=(8, 10))[label]), label
-
-
-def standardised(load: Callable[..., Any]) -> Labelled:
-    """Return the features of a data set, each with mean 0 and deviation 1, and its labels."""
-    points, label = load(return_X_y=True)
-    return scale(points), label
-
-
-DATA: dict[str, Callable[[], Labelled]] = {
-    "digits": lambda: datasets.load_digits(return_X_y=True),
-    "breast cancer": lambda: standardised(datasets.load_breast_cancer),
-    "wine": lambda: standardised(datasets.load_wine),
-    "mixture": lambda: mixture(0, 1.0),
-    "mixture, overlapping": lambda: mixture(1, 1.5),
-}
+NAMES = "digits", "breast cancer", "wine", "mixture", "mixture, overlapping"
 
 
 @click.command(help=__doc__)
@@ -67,8 +44,8 @@ DATA: dict[str, Callable[[], Labelled]] = {
 def main(edges: int, repeats: int, picture: Path | None) -> None:
     """Print a table of each, as Markdown."""
     warnings.simplefilter("ignore", UserWarning)  # of several components
-    print_table(["", *map(text, EPSILONS)], [[name, *qualities(*load())] for name, load in DATA.items()])
-    graphs = {"R-MAT": recursive_matrix(edges), "neighbours": uniform_graph(edges)}
+    print_table(["", *map(text, EPSILONS)], [[name, *qualities(*DATA[name]())] for name in NAMES])
+    graphs = {"R-MAT": recursive_graph(max(4, round(np.log2(edges / 15))), edges), "neighbours": uniform_graph(edges)}
     times = best_times(graphs, repeats)
     rows = []
     for name, graph in graphs.items():
@@ -95,21 +72,6 @@ def qualities(points: NDArray[np.float64], label: NDArray[np.int64]) -> list[str
     exact = [float(adjusted_rand_score(found[0], one)) for one in found]
     known = [float(adjusted_rand_score(label, one)) for one in found]
     return [f"{known[0]:.3f}", *(f"{one:.3f} ({same:.3f})" for one, same in zip(known[1:], exact[1:], strict=True))]
-
-
-def recursive_matrix(edges: int) -> sp.csr_array:
-    """Return an R-MAT graph with 22 edges per node and random similarities, without its isolated nodes."""
-    levels, rng = max(4, round(np.log2(edges / 15))), np.random.default_rng(0)
-    source, target = np.zeros((2, edges), np.int64)
-    for _ in range(levels):
-        drawn = rng.random(edges)
-        source = 2 * source + (drawn > 0.76)
-        target = 2 * target + (((drawn > 0.57) & (drawn <= 0.76)) | (drawn > 0.95))
-    ends = np.unique(np.sort(np.column_stack((source, target))[source != target], axis=1), axis=0)
-    nodes, ends = np.unique(ends, return_inverse=True)
-    ends = ends.reshape(-1, 2)
-    one_way = sp.coo_array((rng.random(len(ends)), (ends[:, 0], ends[:, 1])), shape=(len(nodes), len(nodes)))
-    return sp.csr_array(one_way + one_way.T)
 
 
 def uniform_graph(edges: int) -> sp.csr_array:

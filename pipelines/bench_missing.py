@@ -14,51 +14,27 @@ cancer, wine), each is scaled to a deviation of 1 first.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import click
 import numpy as np
+from labelled import DATA, Labelled
 from numpy.typing import NDArray
-from sklearn import datasets
 from sklearn.cluster import AgglomerativeClustering
 from sklearn.metrics import adjusted_rand_score
-from sklearn.preprocessing import scale
 
 import dask_rac
-
-Labelled = tuple[NDArray[np.float64], NDArray[np.int64]]
 
 LINKAGES = "average", "complete"
 FACTORS = {"largest": 1.0, "1.5 x": 1.5, "2 x": 2.0, "10 x": 10.0}
 """Columns, and how many times the largest weight an absent pair weighs there."""
 SHARE = 0.8  # of the points in each subsample
-
-
-def mixture() -> Labelled:
-    """Return 2,000 points in eight overlapping clumps of different sizes, in ten dimensions."""
-    rng = np.random.default_rng(0)
-    label = rng.choice(8, 2_000, p=np.arange(1, 9) / 36)
-    return rng.normal(2 * rng.normal(size=(8, 10))[label]), label
-
-
-def standardised(load: Callable[..., Any]) -> Labelled:
-    """Return the features of a data set, each with mean 0 and deviation 1, and its labels."""
-    points, label = load(return_X_y=True)
-    return scale(points), label
-
-
-DATA: dict[str, Callable[[], Labelled]] = {
-    "digits": lambda: datasets.load_digits(return_X_y=True),
-    "breast cancer": lambda: standardised(datasets.load_breast_cancer),
-    "wine": lambda: standardised(datasets.load_wine),
-    "iris": lambda: datasets.load_iris(return_X_y=True),
-    "mixture": mixture,
-}
+NAMES = "digits", "breast cancer", "wine", "iris", "mixture"
 
 
 @click.command(help=__doc__)
-@click.option("--data", "names", multiple=True, type=click.Choice(list(DATA)), default=list(DATA))
+@click.option("--data", "names", multiple=True, type=click.Choice(NAMES), default=NAMES)
 @click.option("--neighbours", multiple=True, default=(10, 15, 30), show_default=True)
 @click.option("--subsamples", default=20, show_default=True)
 def main(names: Sequence[str], neighbours: Sequence[int], subsamples: int) -> None:
