@@ -1,21 +1,45 @@
 """Graphs in which a few hubs touch everything, for benchmarks: web-like ones, words that occur together, stars."""
 
+from pathlib import Path
+
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import scipy.sparse as sp
 from numpy.typing import NDArray
+
+QUARTERS = 0.57, 0.76, 0.95  # where a random number leads to the second, third and last quarter of the matrix
+PIECE = 10_000_000  # pairs drawn at a time
 
 
 def recursive_graph(scale: int, edges: int, seed: int = 0) -> sp.csr_array:
     """Return a recursive-matrix graph (0.57, 0.19, 0.19, 0.05) with random weights, without its isolated nodes."""
     random = np.random.default_rng(seed)
-    ends = np.zeros((2, edges), np.int64)
-    for _ in range(scale):
-        quarter = np.searchsorted([0.57, 0.76, 0.95], random.random(edges))
-        ends = 2 * ends + np.stack((quarter >> 1, quarter & 1))
-    lo, hi = np.sort(ends[:, ends[0] != ends[1]], axis=0)
+    lo, hi = recursive_pairs(scale, edges, random)
     pairs = np.unique(lo << 32 | hi)
     _, numbers = np.unique(np.concatenate((pairs >> 32, pairs & (2**32 - 1))), return_inverse=True)
     return symmetric(numbers[: len(pairs)], numbers[len(pairs) :], random.random(len(pairs)))
+
+
+def recursive_pairs(scale: int, pairs: int, random: np.random.Generator) -> NDArray[np.int64]:
+    """Draw pairs of different nodes, the smaller first; some are drawn more than once."""
+    ends = np.zeros((2, pairs), np.int64)
+    for _ in range(scale):
+        quarter = np.searchsorted(QUARTERS, random.random(pairs, np.float32))
+        ends = 2 * ends + np.stack((quarter >> 1, quarter & 1))
+    return np.sort(ends[:, ends[0] != ends[1]], axis=0)
+
+
+def write_recursive_edges(folder: Path, edges: int, seed: int = 0) -> None:
+    """Write such a graph as Parquet, piece by piece, with about 15 edges for each node that has any."""
+    folder.mkdir(parents=True)
+    scale = max(4, round(np.log2(edges / 15)))
+    for number, first in enumerate(range(0, edges, PIECE)):
+        random = np.random.default_rng((seed, number))
+        lo, hi = recursive_pairs(scale, min(PIECE, edges - first), random)
+        weight = random.random(len(lo), np.float32)
+        table = pa.table({"source": lo.astype(np.int32), "target": hi.astype(np.int32), "weight": weight})
+        pq.write_table(table, folder / f"part-{number:04d}.parquet", row_group_size=2**20)
 
 
 def word_graph(words: int = 35_000, texts: int = 120_000, seed: int = 0) -> sp.csr_array:

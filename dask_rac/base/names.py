@@ -87,6 +87,7 @@ def is_ours(folder: str, name: str) -> bool:
 
 ROUTED = "routed"  # edges of the input, by pair of shards
 COMPONENT = "component"  # the component of each node, in single linkage
+ARRANGED = "arranged"  # the new position of each cluster, for good merges
 TALLY = "tally"  # what a part of an audit has added up
 WANTED = "wanted"  # is in the folder of an audit as long as a process waits for its tallies
 
@@ -134,6 +135,16 @@ def shard_name(number: int) -> str:
 def moved_name(group: int, number: int) -> str:
     """Return the group of the rows that a shard sends to a group of others, in the folder of the attempt."""
     return f"moved-{group}-{number:05d}"
+
+
+def became_name(number: int) -> str:
+    """Return the group of what became of the clusters of a shard by good merges, in the folder of the attempt."""
+    return f"became-{number:05d}"
+
+
+def united_name(number: int) -> str:
+    """Return the group of their rows."""
+    return f"united-{number:05d}"
 
 
 def candidates_name(number: int) -> str:

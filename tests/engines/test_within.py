@@ -79,13 +79,19 @@ def test_there_is_room_for_as_many_edges_as_fit(memory: int) -> None:
     assert good_bytes(sizes, 1_000, 2 * room, 2_000) <= memory < good_bytes(sizes, 1_000, 2 * room + 2, 2_000)
 
 
-def test_where_not_even_good_merges_fit_the_run_says_which_memory_ends_it(folder: Path) -> None:
+@pytest.mark.parametrize(
+    ("memory", "reason"),
+    [(500_000, r"rounds have merged 8 of .* more rounds would follow"), (400_000, r"good merges of .* do not fit")],
+)
+def test_where_not_even_good_merges_fit_the_run_says_which_memory_ends_it(
+    folder: Path, memory: int, reason: str
+) -> None:
     leaves = 5_000
     star = np.zeros(leaves, int), np.arange(1, leaves + 1), np.random.default_rng(0).random(leaves)
     edges = write_parquet(folder / "edges.parquet", star)
     with dask.config.set(num_workers=1):
-        with pytest.raises(StoppedError, match=r"rounds have merged 8 of .* more rounds would follow") as caught:
-            dask_rac.cluster(edges, store=folder / "run", memory=600_000, epsilon=0.1)
+        with pytest.raises(StoppedError, match=reason) as caught:
+            dask_rac.cluster(edges, store=folder / "run", memory=memory, epsilon=0.1)
         advised = re.search(r"memory='([\d.]+MB)'", str(caught.value).partition(": ")[2])
         assert advised
         assert dask_rac.resume(folder / "run", memory=advised[1]).verify(edges).ratios == leaves

@@ -53,13 +53,13 @@ def test_a_plan_touches_nothing(lattice: str, folder: Path, monkeypatch: pytest.
 
 
 @pytest.mark.parametrize("shards", [1, 5, 40])
-def test_a_round_is_about_three_tasks_a_shard(shards: int, lattice: str) -> None:
+def test_a_round_is_about_two_tasks_per_shard(shards: int, lattice: str) -> None:
     plan = dask_rac.plan(lattice, shards=shards)
     layers = {name: len(tasks) for name, tasks in plan.graph.layers.items()}
-    assert layers == {"match": shards, "cut": 1, "split": shards, "moved": 1, "fold": shards}
-    assert len(plan.graph.tasks) == 3 * shards + 2
+    assert layers == {"cut": 1, "split": shards, "moved": 1, "fold": shards}
+    assert len(plan.graph.tasks) == 2 * shards + 2
     assert all(str(task.key).startswith(name) for name, tasks in plan.graph.layers.items() for task in tasks)
-    assert repr(plan.graph).startswith(f"<Graph of {3 * shards + 2} tasks: match {shards}, cut 1,")
+    assert repr(plan.graph).startswith(f"<Graph of {2 * shards + 2} tasks: cut 1, split {shards},")
 
 
 def test_the_graph_that_runs_is_the_one_planned(lattice: str, folder: Path) -> None:

@@ -368,5 +368,5 @@ def test_a_performance_report_names_our_tasks(client: Client, tmp_path: Path) ->
         dask_rac.cluster(EDGES, duplicates="min")
         dask_rac.cluster(EDGES, duplicates="min", store=tmp_path / "run", shards=2)
     report = (tmp_path / "report.html").read_text()
-    for name in ("cluster_in_memory", "match", "split", "fold", "finish_rest"):
+    for name in ("cluster_in_memory", "cut", "split", "fold", "finish_rest"):
         assert name in report

@@ -30,8 +30,8 @@ def test_tasks_have_names_that_a_dashboard_can_show(client: Client, folder: Path
     with client.as_current():  # found without being passed
         dask_rac.cluster(edges, store=folder / "run", shards=3)
     seen = client.run_on_scheduler(seen_prefixes)
-    assert {"scan", "route", "build", "match", "cut", "split", "fold", "finish_rest"} <= seen
-    assert seen <= {"scan", "route", "build", "match", "cut", "split", "fold", "finish_rest"} | {
+    assert {"scan", "route", "build", "cut", "split", "fold", "finish_rest"} <= seen
+    assert seen <= {"scan", "route", "build", "cut", "split", "fold", "finish_rest"} | {
         "routed", "moved", "source", "layout", "state", "list",
     }  # fmt: skip
     dask_rac.cluster(edges, store=folder / "threads", shards=3)

@@ -46,7 +46,7 @@ def finish_rest(job: Job, state: State, merged: int, pays: bool, finisher_edges:
     scratch.end_tasks()
     with Team(threads) as team, reporting(job.store, job.attempt) as report:
         rule = rule_of(job.settings)._replace(scale=job.rule(state.round).scale)
-        rows, top = _load(job, state)
+        rows, top = _load(job, state, ties=not _merges_well(job, state, pays))
         if short := _short(job, state, rows, pays):
             return Rest((), (), short)
         space = Space(rows, ("neighbour", "weight", "tie", "edges"), needs_counts(job.settings))
@@ -65,14 +65,19 @@ def finish_rest(job: Job, state: State, merged: int, pays: bool, finisher_edges:
     return Rest(_write_parts(job, found), tuple(found.records))
 
 
+def _merges_well(job: Job, state: State, pays: bool) -> bool:
+    """Whether good merges begin at once: they do not look at ties."""
+    return merges_within(job.settings) and job.settings.finisher and bool(state.round) and not pays
+
+
 def _short(job: Job, state: State, rows: Rows, pays: bool) -> int:
     """Return the bytes that this process needs for the rest, if it may not use as many; 0 otherwise."""
     if job.room is None:
         return 0
-    if pays or not job.settings.finisher or (merges_within(job.settings) and not state.round):
-        return job.room.rest_short(state.clusters, state.entries, _widest(rows))
-    if merges_within(job.settings):
+    if _merges_well(job, state, pays):
         return job.room.good_short(state.clusters, state.entries, job.nodes)
+    if pays or not job.settings.finisher or merges_within(job.settings):
+        return job.room.rest_short(state.clusters, state.entries, _widest(rows))
     return 0  # the finisher comes at once, for which there is room
 
 
@@ -92,13 +97,14 @@ def _write_parts(job: Job, found: MergeList) -> tuple[TableRecord, ...]:
     )
 
 
-def _load(job: Job, state: State) -> tuple[Rows, NDArray[np.float64]]:
-    """Return all rows of a state, and the height of each cluster's last merge."""
+def _load(job: Job, state: State, ties: bool) -> tuple[Rows, NDArray[np.float64]]:
+    """Return all rows of a state, with ties or without, and the height of each cluster's last merge."""
     length = _column(job, state, "length", np.dtype(job.ids))
     starts = starts_of(length)
     columns: dict[str, NDArray[Any]] = {
         name: np.empty(state.entries, np.float64 if name == "weight" else kind)
         for name, kind in job.columns(state.round).items()
+        if ties or name != "tie"
     }
     at = 0
     for shard in state.shards:
@@ -116,9 +122,9 @@ def _load(job: Job, state: State) -> tuple[Rows, NDArray[np.float64]]:
         columns["neighbour"],
         columns["weight"],
         columns.get("edges", np.empty(0, job.counts)),
-        np.empty(state.entries, np.uint16) if tie is None else tie,
+        np.empty(0 if state.round else state.entries, np.uint16) if tie is None else tie,
     )
-    if tie is None:
+    if not state.round:
         ingest.fill_ties(rows, np.arange(state.clusters, dtype=job.ids))
         return rows, np.full(state.clusters, -np.inf)
     return rows, _column(job, state, "top", np.dtype(np.float64))

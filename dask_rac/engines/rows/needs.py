@@ -14,12 +14,16 @@ from dask_rac.engines.linkage import needs_counts
 from dask_rac.kernels.rows.table import CACHED
 from dask_rac.tasks.budget import Budget
 
+TIE = 2  # bytes of the tie of an entry
 VECTORS = 7  # over all clusters, at most, in each process: nearest, fates (2), ids and sizes before and after
 COPIES = 2.2  # of a shard's entries that its fold holds: as read and as written, plus some for uneven rows
 JOINED = 1.5  # rows that a shard folds per cluster, at most: every second cluster may have moved there from another
 REST_COPIES = 2.1  # of all entries held by rounds in memory
 UNEVEN = 1.1  # times the budget that shards of uneven size may take
 SHRINKS = 0.8  # share of the entries that a round usually leaves
+GOOD_ROW = 240  # bytes of a cluster of a shard for good merges, beside ids: as sent, where its row is, its merge twice
+GOOD_SLACK = 1.05  # of a shard for good merges, as they are of uneven size
+GOOD_TABLE = 33  # bytes of a cluster in the tables of good merges, beside ids
 MERGE = 120  # bytes per merge that is written: as found, as converted, as Parquet
 RECORD_LEAST = 24  # bytes of an edge that is held by the finisher, with int32
 SLOT_BYTES = 16  # of its table of pairs, per edge
@@ -68,6 +72,24 @@ class EntrySizes:
         """The same for a cluster of a state, with the rows that may join it in the next round."""
         return math.ceil(JOINED * self.row / (COPIES * self.entry))
 
+    @property
+    def good_entry(self) -> int:
+        """Bytes of an entry of a shard for good merges: without its tie, and one more column while it is written."""
+        return self.entry - TIE + 8
+
+    @property
+    def good_load(self) -> int:
+        """The same for a cluster of a shard for good merges: its row, its chain and its merge."""
+        return math.ceil((GOOD_ROW + 10 * self.ids) / (GOOD_SLACK * self.good_entry))
+
+    def good_task(self, load: float) -> float:
+        """Bytes of a task that makes good merges in a shard with this load."""
+        return GOOD_SLACK * self.good_entry * load
+
+    def good_vectors(self, threads: int) -> int:
+        """Bytes per cluster of the graph that a process holds for good merges: tables are as long as there are any."""
+        return VECTORS * self.ids + threads * (GOOD_TABLE + 7 * self.ids)
+
     def load(self, clusters: int, entries: int) -> int:
         """Entries, and what takes as much memory: the rows that they are in."""
         return entries + self.node_load * clusters
@@ -110,6 +132,13 @@ class Room:
         needed = int(self.sizes.vectors(threads) * clusters + tasks)
         return needed if needed > UNEVEN * self.budget.process + UNCOUNTED else 0
 
+    def good_shard_short(self, clusters: int, load: int, shards: int) -> int:
+        """The same for good merges in shards."""
+        threads = self.budget.threads
+        tasks = min(threads, shards) * self.sizes.good_task(load)
+        needed = int(self.sizes.good_vectors(threads) * clusters + tasks)
+        return needed if needed > UNEVEN * self.budget.process + UNCOUNTED else 0
+
     def rest_short(self, clusters: int, entries: int, widest: int) -> int:
         """The same for the remaining rounds in memory."""
         needed = rest_bytes(self.sizes, clusters, entries) + table_bytes(self.sizes, widest)
@@ -139,12 +168,30 @@ def rest_fits(sizes: EntrySizes, clusters: int, entries: int, budget: Budget) ->
 
 def good_bytes(sizes: EntrySizes, clusters: int, entries: int, nodes: int) -> int:
     """Bytes of good merges: rows once, clusters with their chains, seats and merges; heights over all nodes, twice."""
-    return sizes.entry * entries + (110 + 16 * sizes.ids) * clusters + 16 * nodes
+    return (sizes.entry - TIE) * entries + (110 + 16 * sizes.ids) * clusters + 16 * nodes
+
+
+def good_shard_entries(sizes: EntrySizes, clusters: int, budget: Budget) -> int:
+    """Return the load that a shard for good merges may have; 0 if nothing is left for any."""
+    task = (budget.process - sizes.good_vectors(budget.threads) * clusters) / budget.threads
+    return max(0, int(task / sizes.good_task(1)))
+
+
+def settled_entries(sizes: EntrySizes, clusters: int, budget: Budget) -> int:
+    """Return the load that a shard may have when its rows are folded after good merges."""
+    task = (budget.process - sizes.vectors(budget.threads) * clusters) / budget.threads
+    return max(1, int(task / sizes.task(1)))
+
+
+def good_task_bytes(sizes: EntrySizes, clusters: int, entries: int, budget: Budget) -> int:
+    """Return the bytes with which a process can do good merges in eight shards: with more, hubs may be on their own."""
+    shard = sizes.good_task((entries + sizes.good_load * clusters) / 8)
+    return int(sizes.good_vectors(budget.threads) * clusters + budget.threads * shard)
 
 
 def good_room(sizes: EntrySizes, clusters: int, nodes: int, budget: Budget) -> int:
     """Return the most edges for which good merges have room."""
-    return max(0, budget.process - good_bytes(sizes, clusters, 0, nodes)) // (2 * sizes.entry)
+    return max(0, budget.process - good_bytes(sizes, clusters, 0, nodes)) // (2 * (sizes.entry - TIE))
 
 
 def finisher_bytes(sizes: EntrySizes, clusters: int, edges: int) -> int:

@@ -44,6 +44,8 @@ class Job:
     shard_entries: int
     """Load that a shard may have, in entries."""
     limits: Limits = field(default_factory=Limits)
+    settled_entries: int = 0
+    """Load that a shard may have after good merges; 0 for any."""
     room: Room | None = None
     """What the tasks may hold; None for as much as it takes."""
     asked_entries: int = 0
@@ -108,23 +110,8 @@ class Receipt:
 
 
 @dataclass(frozen=True)
-class Matched(Receipt):
-    """Counts of a shard's live clusters and merges, and what goes to each bin."""
-
-    live: int
-    merges: int
-    updates: int
-    entries: NDArray[np.int64]
-    """Entries that go to the leaders in each bin."""
-    clusters: NDArray[np.int64]
-    """Clusters in each bin that do not merge or that lead a merge."""
-    joined: NDArray[np.int64]
-    """Clusters that join a leader in each bin."""
-
-
-@dataclass(frozen=True)
 class Borders(Receipt):
-    """Where the next state is cut."""
+    """What a round does, and where the next state is cut."""
 
     live: int
     merges: int
@@ -182,6 +169,44 @@ class Piece:
 
 
 @dataclass(frozen=True)
+class Arranged(Receipt):
+    """Where every cluster goes for good merges."""
+
+    name: str
+    """The group with the new position of each."""
+    live: int
+    """Clusters with a nearest; the others come last and are in no shard."""
+    bases: tuple[int, ...]
+    """New position of the first cluster of each new shard, then the end."""
+    short: int = 0
+    """Bytes that a process would need to merge in them, if it may not use as many; then nothing is merged."""
+
+    @property
+    def idle(self) -> bool:
+        """Whether there is nothing to merge, or no room to do so."""
+        return not self.live or self.short > 0
+
+
+@dataclass(frozen=True)
+class United(Receipt):
+    """Clusters of a new shard after good merges, with rows that name clusters of other shards as they were before."""
+
+    number: int
+    name: str
+    """The group with what became of each, and with their ids, sizes and last heights: every settling task reads it."""
+    rows: str
+    """The group with their rows."""
+    columns: tuple[str, ...]
+    """Columns of entries, as stored on disk."""
+    clusters: int
+    cuts: tuple[tuple[int, int], ...]
+    """Where its rows are cut into shards of the next state: the first row and entry of each, then the ends."""
+    disk: int
+    """Bytes of the rows."""
+    merges: TableRecord
+
+
+@dataclass(frozen=True)
 class Folded(Receipt):
     """A shard of the next state."""
 
@@ -217,7 +242,7 @@ def new_job(work: Work, nodes: int, edges: int, shard_entries: int) -> Job:
         work.header.weights,
         attempt_folder(work.attempt),
         shard_entries,
-        replace(work.limits, part_merges=min(work.limits.part_merges, room.part_merges)),
-        room,
-        -(-2 * edges // work.header.shards) if work.header.shards else 0,
+        limits=replace(work.limits, part_merges=min(work.limits.part_merges, room.part_merges)),
+        room=room,
+        asked_entries=-(-2 * edges // work.header.shards) if work.header.shards else 0,
     )

@@ -17,6 +17,7 @@ from dask_rac.edges.checks import check_missing, check_total
 from dask_rac.edges.conflicts import ConflictError
 from dask_rac.edges.source import EdgeSource
 from dask_rac.engines.contract import Step, Work
+from dask_rac.engines.rows.good_tasks import good_graph, settling_graph
 from dask_rac.engines.rows.handover import Rest, finish_rest
 from dask_rac.engines.rows.intake import (
     Built,
@@ -29,9 +30,19 @@ from dask_rac.engines.rows.intake import (
     scan_graph,
 )
 from dask_rac.engines.rows.load import Graph
-from dask_rac.engines.rows.needs import EntrySizes, ending_bytes, finisher_room, good_bytes, good_room, rest_fits
+from dask_rac.engines.rows.needs import (
+    EntrySizes,
+    ending_bytes,
+    finisher_room,
+    good_bytes,
+    good_room,
+    good_shard_entries,
+    good_task_bytes,
+    rest_fits,
+    settled_entries,
+)
 from dask_rac.engines.rows.pace import JUDGED, pays, rounds_until, stalls
-from dask_rac.engines.rows.receipts import Borders, Folded, Job, Matched, Moved, Receipt, new_job
+from dask_rac.engines.rows.receipts import Arranged, Borders, Folded, Job, Moved, Receipt, United, new_job
 from dask_rac.engines.rows.sizes import (
     at_least,
     batch_rows,
@@ -40,12 +51,17 @@ from dask_rac.engines.rows.sizes import (
     shard_entries,
     unit_rows,
 )
-from dask_rac.engines.rows.sweeper import Sweeper
+from dask_rac.engines.rows.sweeper import GoodSweeper, Sweeper
 from dask_rac.engines.rows.tasks import round_graph
 from dask_rac.engines.rows.within import merges_within
 from dask_rac.store.manifest import Facts, State
 from dask_rac.tasks.machine import new_team
 from dask_rac.tasks.task_graph import single_task
+
+GOOD = "good"
+"""Key of a state, as its engine's own, whose clusters good merges have put in an order of their own."""
+MOST_SHARDS = 512
+"""For good merges; with more of them, hardly any two near clusters would be in the same one."""
 
 
 def begin(given: EdgeSource | Graph, work: Work) -> Step:
@@ -58,6 +74,8 @@ def advance(state: State, work: Work) -> Step:
     if rest_is_due(state, work):
         return _rest(state, work)
     _refuse_stall(state, work)
+    if merges_within(work.settings) and work.settings.finisher and state.round and not pays_still(state, work):
+        return _good_round(state, work)
     return _round(state, work)
 
 
@@ -90,7 +108,7 @@ def pays_still(state: State, work: Work) -> bool:
     if work.last is None:
         return True
     if merges_within(work.settings):
-        return work.last.merges >= work.limits.good_share * work.last.clusters
+        return not state.own.get(GOOD) and work.last.merges >= work.limits.good_share * work.last.clusters
     return pays(work.last, state.entries // 2, work.limits.hand_over)
 
 
@@ -108,10 +126,11 @@ def rest_is_due(state: State, work: Work) -> bool:
 
 def _good_is_due(state: State, work: Work) -> bool:
     """The same within a factor: good merges need half the memory of rounds, and take over where these do not pay."""
-    fits = good_bytes(entry_sizes(work), state.clusters, state.entries, facts_of(work).nodes) <= work.budget.process
+    sizes = entry_sizes(work)
     if work.settings.finisher and state.round and not pays_still(state, work):
-        return fits
-    fits = fits and rest_fits(entry_sizes(work), state.clusters, state.entries, work.budget)
+        fits = good_bytes(sizes, state.clusters, state.entries, facts_of(work).nodes) <= work.budget.process
+    else:
+        fits = rest_fits(sizes, state.clusters, state.entries, work.budget)
     if work.header.shards is None:
         return fits
     return fits and state.entries * work.header.shards <= 2 * facts_of(work).edges
@@ -242,12 +261,11 @@ def _round(state: State, work: Work) -> Step:
     require_room(state, work)
     sweeper = Sweeper(work.store)
     results = work.compute(round_graph(step_job(work, room), state), sweeper)
-    matched: list[Matched] = results["match"]
     moved: list[Moved] = [receipt for receipt in results["split"] if receipt is not None]
     folded: list[Folded] = [receipt for receipt in results["fold"] if receipt is not None]
-    for layer in (matched, moved, folded):
-        work.account(layer)
     borders: Borders = results["cut"][0]
+    for layer in ([borders], moved, folded):
+        work.account(layer)
     if borders.short:
         raise _stopped(f"round {state.round + 1} does not fit", borders.short, work)
     if not borders.merges:
@@ -257,19 +275,62 @@ def _round(state: State, work: Work) -> Step:
         sum(receipt.shard.clusters for receipt in folded),
         tuple(receipt.shard for receipt in folded),
     )
-    _check_round(borders, after, folded)
+    _check_round(borders.live, borders.merges, after, folded)
     record = RoundRecord(
         round=after.round,
         clusters=borders.live,
         edges=state.entries // 2,
         merges=borders.merges,
         nearest_updates=borders.updates,
-        match_seconds=_seconds(matched) + _seconds(moved),
+        match_seconds=_seconds([borders]) + _seconds(moved),
         fold_seconds=_seconds(folded),
         deferred=work.settings.finisher and not pays_still(state, work),
     )
     tables = tuple(receipt.merges for receipt in folded if receipt.merges.rows)
     event = Event("round", facts.nodes, work.merged + borders.merges, record)
+    return Step(after, tables, (record,), sweeper.peak - after.bytes, event)
+
+
+def _good_round(state: State, work: Work) -> Step:
+    """One round of good merges out of core: every shard on its own."""
+    facts, sizes = facts_of(work), entry_sizes(work)
+    room = good_shard_entries(sizes, state.clusters, work.budget)
+    if room * MOST_SHARDS < state.entries:
+        needed = min(_ending_bytes(state, work), good_task_bytes(sizes, state.clusters, state.entries, work.budget))
+        raise _stopped(f"good merges of {state.clusters:,} clusters do not fit", needed, work)
+    require_room(state, work)
+    sweeper = GoodSweeper(work.store)
+    job = replace(step_job(work, room), settled_entries=settled_entries(sizes, state.clusters, work.budget))
+    results = work.compute(good_graph(job, state), sweeper)
+    arranged: Arranged = results["arrange"][0]
+    sent: list[Moved] = [receipt for receipt in results["send"] if receipt is not None]
+    united: list[United] = [receipt for receipt in results["unite"] if receipt is not None]
+    merges = sum(receipt.merges.rows for receipt in united)
+    if not arranged.live:
+        return Step(None)
+    if arranged.short or not merges:
+        needed = _ending_bytes(state, work)
+        if arranged.short:
+            needed = min(needed, arranged.short)
+        raise _stopped(f"good merges of {state.clusters:,} clusters do not fit", needed, work)
+    folded: list[Folded] = work.compute(settling_graph(job, state, arranged, united), sweeper)["settle"]
+    for layer in ([arranged], sent, united, folded):
+        work.account(layer)
+    shards = tuple(receipt.shard for receipt in folded)
+    after = State(state.round + 1, sum(shard.clusters for shard in shards), shards, own={GOOD: True})
+    _check_round(arranged.live, merges, after, folded)
+    record = RoundRecord(
+        round=after.round,
+        clusters=arranged.live,
+        edges=state.entries // 2,
+        merges=merges,
+        match_seconds=_seconds([arranged]) + _seconds(sent),
+        finish_seconds=_seconds(united),
+        fold_seconds=_seconds(folded),
+        deferred=True,
+    )
+    tables = tuple(receipt.merges for receipt in folded if receipt.merges.rows)
+    event = Event("round", facts.nodes, work.merged + merges, record)
     return Step(after, tables, (record,), sweeper.peak - after.bytes, event)
 
 
@@ -286,12 +347,12 @@ def _rest(state: State, work: Work) -> Step:
     return Step(None, done.merges, done.records)
 
 
-def _check_round(borders: Borders, after: State, folded: Sequence[Folded]) -> None:
+def _check_round(live: int, merges: int, after: State, folded: Sequence[Folded]) -> None:
     """Raise unless a round has left what it must."""
     listed = sum(receipt.merges.rows for receipt in folded)
-    if not listed == borders.merges == borders.live - after.clusters:
+    if not listed == merges == live - after.clusters:
         raise DamagedStoreError(
-            f"round {after.round} merged {borders.merges} of {borders.live} clusters, wrote {listed} merges and left "
+            f"round {after.round} merged {merges} of {live} clusters, wrote {listed} merges and left "
             f"{after.clusters} clusters: something else has changed the store; resume the run"
         )
     _check_mirrors(after, sum(receipt.later for receipt in folded))

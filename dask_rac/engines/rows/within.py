@@ -15,7 +15,7 @@ from dask_rac.engines.rows.in_memory import Ending, Start, merge_room, merge_rou
 from dask_rac.engines.rows.round import reciprocal_round
 from dask_rac.engines.rows.state import Shard
 from dask_rac.kernels.arrays import Merges, Rule, part
-from dask_rac.kernels.rows.good import merge_good
+from dask_rac.kernels.rows.good import begin_chains, merge_good
 from dask_rac.kernels.tree.merges import raise_heights
 from dask_rac.tasks.team import Team
 
@@ -80,6 +80,6 @@ def good_round(
     edges, live = shard.entries // 2, int(np.count_nonzero(nearest >= 0))
     clusters = ids.copy(), size, height, tops[ids]
     terms = settings.epsilon, settings.sign < 0, len(tops)
-    merged = merge_good(shard.rows, clusters, rule, terms, merges, ratio)
+    merged = merge_good(shard.rows, clusters, begin_chains(shard.rows, size), rule, terms, (merges, ratio))
     seconds = perf_counter() - started
     return RoundRecord(clusters=live, edges=edges, merges=merged, finish_seconds=seconds, finisher=True)

@@ -11,6 +11,9 @@ no edge must be found from its other end.
 3. The row of a cluster is a chain of rows: its own, then those of the clusters that joined it. Scanned, they are folded
    into one in place. A cluster joins another one with a far longer row by a link: a hub is not scanned for each leaf.
 4. Entries name clusters as they once were; `seats` leads to what became of them.
+5. Out of core, entries also name clusters whose rows are elsewhere: they have numbers beyond those of the rows. They
+   count for the best that a cluster could do, and nobody merges with them. Whatever becomes of them meanwhile, by
+   reducibility nobody gets nearer than they were.
 
 The order in which sums are added depends on the order of merges, hence on the data alone.
 """
@@ -76,6 +79,22 @@ def level_of(key, steps):
     if sign * key <= 0 or key == 0:
         return np.int64(0) if sign > 0 else last
     return min(last, max(np.int64(0), np.int64(sign * (np.log(abs(key)) - first) * per)))
+
+
+@inlined
+def in_reach(u, v, w, state, terms):
+    """Whether u, whose smallest W will not change, can ever merge with v, at the distance w.
+
+    Not if the row of v is elsewhere, if u can do better than w or than what is below v, or if v can and is stuck.
+    """
+    key, top, stuck = state
+    epsilon, similar, _ = terms
+    if v < 0 or v >= len(key):
+        return False
+    raised = max(top[u], top[v], w)
+    if ratio_of(key[u], raised, similar) > 1 + epsilon:
+        return False
+    return not stuck[v] or ratio_of(key[v], raised, similar) <= 1 + epsilon
 
 
 @kernel
@@ -176,42 +195,98 @@ def store_chain(u, rows, chain, table, taken):
 
 
 @kernel
-def merge_good(rows, clusters, rule, terms, merges, ratio):
-    """Merge until no edge is left within the ceiling; return the number of merges.
+def begin_chains(rows, size):
+    """Return the chains of all rows before any merge, and the seats of all clusters, with rows or without."""
+    start, stop, neighbour, _, _, _ = rows
+    n = len(start)
+    following, last = np.full(n, -1, neighbour.dtype), np.arange(n).astype(neighbour.dtype)
+    seats = np.empty(FIELDS * len(size), neighbour.dtype)
+    for i in range(len(size)):
+        seats[FIELDS * i + ROOT], seats[FIELDS * i + SIZE], seats[FIELDS * i + STAMP] = i, size[i], -1
+    return following, last, stop.copy(), stop - start, seats
 
-    `clusters` are ids, sizes, the smallest W of each and the height of its last merge; `terms` are epsilon, whether
-    weights are similarities, and the number of nodes; `ratio` gets the ratio of each merge. Rows and clusters are
-    overwritten.
+
+@kernel
+def close_chains(rows, chain, code, became, size):
+    """Fold the rows of all clusters that are left, each where it is; return how many there are.
+
+    `became` gets the row that each cluster is in, numbered without gaps, and `size` the size of those that are left.
     """
-    start, stop, neighbour, _, count, _ = rows
+    _, _, _, _, count, _ = rows
+    _, _, _, length, seats = chain
+    n, everybody = len(became), len(seats) // FIELDS
+    who, sums = np.empty(everybody, became.dtype), np.empty(everybody)
+    table = who, sums, np.empty(everybody if len(count) > 0 else 0, np.int64), np.empty(everybody)
+    for i in range(everybody):
+        seats[FIELDS * i + STAMP] = -1
+    left = 0
+    for u in range(n):
+        if root_of(seats, np.int64(u)) == u:
+            taken = fold_chain(rows, chain, table, code, (np.int64(u), u, u, 0))
+            store_chain(np.int64(u), rows, chain, table, taken)
+            size[left] = seats[FIELDS * u + SIZE]
+            became[u] = left
+            left += 1
+    for u in range(n):
+        root = root_of(seats, np.int64(u))
+        if root != u:
+            became[u] = became[root]
+            length[u] = 0
+    return left
+
+
+@kernel
+def gather_chains(rows, chain, column, out):
+    """Copy one column of the rows of all clusters that are left, one after the other; return how many entries."""
+    start, _, _, _, _, _ = rows
+    following, _, used, length, _ = chain
+    end = 0
+    for u in range(len(length)):
+        link = np.int64(u) if length[u] > 0 else np.int64(-1)
+        while link >= 0:
+            for e in range(start[link], used[link]):
+                out[end] = column[e]
+                end += 1
+            link = np.int64(following[link])
+    return end
+
+
+@kernel
+def merge_good(rows, clusters, chain, rule, terms, found):
+    """Merge until no edge is left within the ceiling, or none with both its ends among the rows is good any more.
+
+    `clusters` are ids, the sizes also of clusters without a row, the smallest W of each and the height of its last
+    merge; `terms` are epsilon, whether weights are similarities, and the number of nodes; `found` gets merges, and the
+    ratio of each. Rows and clusters are overwritten. Returns the number of merges.
+    """
+    start, _, neighbour, _, count, _ = rows
     ids, size, key, top = clusters
-    left, right, height, merged_size = merges
+    following, last, used, length, seats = chain
+    (left, right, height, merged_size), ratio = found
     epsilon, similar, nodes = terms
-    n, factor, counted = len(start), 1 + epsilon, len(count) > 0
+    n, everybody, factor, counted = len(start), len(size), 1 + epsilon, len(count) > 0
     steps = plan_levels(rows, nodes, rule, epsilon, similar)
     end = steps[3]
-    following, last = np.full(n, -1, ids.dtype), np.arange(n).astype(ids.dtype)
-    used, length, seats = stop.copy(), stop - start, np.empty(FIELDS * n, ids.dtype)
-    chain = following, last, used, length, seats
-    who, sums = np.empty(n, ids.dtype), np.empty(n)
-    edges, width = np.empty(n if counted else 0, np.int64), np.empty(n)
-    table, w = (who, sums, edges, width), np.empty(n)
-    turn, waiting = np.empty(n, ids.dtype), np.zeros(n, np.bool_)
+    who, sums = np.empty(everybody, ids.dtype), np.empty(everybody)
+    edges, width = np.empty(everybody if counted else 0, np.int64), np.empty(everybody)
+    table, w = (who, sums, edges, width), np.empty(everybody)
+    turn, waiting = np.empty(everybody, ids.dtype), np.zeros(everybody, np.bool_)
+    stuck = np.zeros(n, np.bool_)
+    state = key, top, stuck
     head, after = np.full(end + 1, -1, ids.dtype), np.full(n, -1, ids.dtype)
     for i in range(n - 1, -1, -1):
-        seats[FIELDS * i + ROOT], seats[FIELDS * i + SIZE], seats[FIELDS * i + STAMP] = i, size[i], -1
         if key[i] <= rule.ceiling and key[i] < np.inf:
             due = level_of(key[i], steps)
             after[i], head[due] = head[due], i
-    found, stamp, level, before = 0, 0, 0, -1
+    made, stamp, level, before = 0, 0, 0, -1
     parked = np.int64(-1)  # those who could not merge in the last level; tried again if others have merged since
     while True:
         while level <= end and head[level] < 0:
             level += 1
         if level > end:
-            if parked < 0 or found == before:
+            if parked < 0 or made == before:
                 break
-            head[end], parked, before, level = parked, np.int64(-1), found, end
+            head[end], parked, before, level = parked, np.int64(-1), made, end
         u = np.int64(head[level])
         head[level] = after[u]
         if seats[FIELDS * u] != u or key[u] > rule.ceiling or key[u] == np.inf:
@@ -228,14 +303,23 @@ def merge_good(rows, clusters, rule, terms, merges, ratio):
             continue
         # All within this of the nearest may be good; the nearest is tried first.
         within = min(rule.ceiling, max(key[u], key[u] / factor if similar else key[u] * factor))
-        turn[0], waiting[nearest], begin, queued = nearest, True, 0, 1
+        begin, queued = 0, 0
+        if not in_reach(u, np.int64(who[nearest]), w[nearest], state, terms):
+            hopes = False
+            for i in range(taken):
+                hopes = hopes or (w[i] <= within and in_reach(u, np.int64(who[i]), w[i], state, terms))
+            stuck[u] = not hopes
+            if stuck[u]:
+                continue
+        if who[nearest] < n:
+            turn[0], waiting[nearest], queued = nearest, True, 1
         for i in range(taken):
-            if w[i] <= within and i != nearest:
-                turn[queued % n], waiting[i] = i, True
+            if w[i] <= within and i != nearest and who[i] < n:
+                turn[queued % everybody], waiting[i] = i, True
                 queued += 1
         joins = np.int64(-1)
         while begin < queued:
-            k = np.int64(turn[begin % n])
+            k = np.int64(turn[begin % everybody])
             waiting[k] = False
             begin += 1
             v = np.int64(who[k])
@@ -247,9 +331,9 @@ def merge_good(rows, clusters, rule, terms, merges, ratio):
             worse = ratio_of(min(key[u], key[v]), raised, similar)
             if now > within or worse > factor:
                 continue
-            left[found], right[found] = min(ids[u], ids[v]), max(ids[u], ids[v])
-            height[found], merged_size[found], ratio[found] = raised, np.int64(own + other), worse
-            found += 1
+            left[made], right[made] = min(ids[u], ids[v]), max(ids[u], ids[v])
+            height[made], merged_size[made], ratio[made] = raised, np.int64(own + other), worse
+            made += 1
             # What it was nearest to is not outside any more, if that is the first to join it.
             rest = second if k == nearest else key[u]
             nearest = -1
@@ -257,9 +341,13 @@ def merge_good(rows, clusters, rule, terms, merges, ratio):
                 rest = rule.fill
             bound = bound_of_union(rule.code, rest, key[v], (own, other))
             a, b = (v, u) if length[v] > LONGER * taken else (u, v)
-            ids[a], top[a], key[a] = left[found - 1], raised, bound
-            seats[FIELDS * a + SIZE], seats[FIELDS * b + ROOT] = merged_size[found - 1], a
+            ids[a], top[a], key[a] = left[made - 1], raised, bound
+            seats[FIELDS * a + SIZE], seats[FIELDS * b + ROOT] = merged_size[made - 1], a
             who[k] = -1
+            if stuck[v]:
+                stuck[v] = False
+                if a == v:
+                    after[v], head[level] = head[level], v
             if a == v:
                 joins = v
                 break
@@ -270,15 +358,15 @@ def merge_good(rows, clusters, rule, terms, merges, ratio):
                 for e in range(start[link], used[link]):
                     x = root_of(seats, np.int64(neighbour[e]))
                     k = np.int64(seats[FIELDS * x + SLOT])
-                    if x == u or waiting[k]:
+                    if x == u or x >= n or waiting[k]:
                         continue
                     if linkage_weight(rule, sums[k], edges[k] if counted else 1, own * width[k]) <= within:
-                        turn[queued % n], waiting[k] = k, True
+                        turn[queued % everybody], waiting[k] = k, True
                         queued += 1
                 link = np.int64(following[link])
             following[last[u]], last[u] = v, last[v]
         while begin < queued:
-            waiting[turn[begin % n]] = False
+            waiting[turn[begin % everybody]] = False
             begin += 1
         store_chain(u, rows, chain, table, taken)
         if joins >= 0:
@@ -293,4 +381,4 @@ def merge_good(rows, clusters, rule, terms, merges, ratio):
             after[u], parked = parked, u
         else:
             after[u], head[due] = head[due], u
-    return found
+    return made

@@ -1,9 +1,19 @@
 """Reciprocal pairs: which clusters merge in this round."""
 
-from dask_rac.kernels.jit import kernel, prefetch_read
+import numpy as np
+
+from dask_rac.kernels.jit import inlined, kernel, prefetch_read
 
 STAYS, LEADS, JOINS, LEAVES = 0, 1, 2, 3  # the two low bits of a fate
 AHEAD = 16  # clusters between a prefetch and its use
+
+
+@inlined
+def prefetch_pair(nearest, length, u):
+    """Ask for what a cluster that comes soon will need of its nearest."""
+    if u + AHEAD < len(nearest) and nearest[u + AHEAD] >= 0:
+        prefetch_read(nearest, nearest[u + AHEAD])
+        prefetch_read(length, nearest[u + AHEAD])
 
 
 @kernel
@@ -98,28 +108,54 @@ def find_fates(nearest, ids, size, merged, fate, span):
 
 
 @kernel
-def weigh_leaders(nearest, length, bins, counts, joined, span):
-    """Count a shard's live clusters, its merges, and the entries that go to each bin of `width` old positions.
+def weigh_leaders(nearest, length, row_load):
+    """Count what a round does.
 
-    The shard is clusters `[lo, hi)`, with rows of the given lengths. `bins` gets the entries that go to leaders in
-    each bin, `counts` the clusters of the shard that stay or lead there, `joined` those that join a leader there.
-    Returns how many clusters are live, how many merges they lead, and how many nearest must be found again.
+    Returns live clusters, merges, nearest that must be found again, entries that are folded, the load of all clusters,
+    to which a row adds `row_load`, and the most entries that one new cluster is folded from.
     """
-    lo, hi, width = span
-    live, merges, updates = 0, 0, 0
-    for u in range(lo, hi):
-        if u + AHEAD < hi and nearest[u + AHEAD] >= 0:
-            prefetch_read(nearest, nearest[u + AHEAD])
+    live, merges, updates, entries, load, widest = 0, 0, 0, np.int64(0), 0, np.int64(0)
+    for u in range(len(nearest)):
+        prefetch_pair(nearest, length, u)
         v = nearest[u]
+        load += row_load
         if v < 0:
             continue
-        live += 1
         reciprocal = nearest[v] == u
-        joins = reciprocal and v < u
-        leader = (v if joins else u) // width
-        bins[leader] += length[u - lo]
-        joined[leader] += joins
-        counts[u // width] += not joins
+        live += 1
         merges += reciprocal and u < v
         updates += not reciprocal and nearest[nearest[v]] == v
-    return live, merges, updates
+        if reciprocal and v < u:
+            load += row_load
+            continue
+        folded = np.int64(length[u]) + (length[v] if reciprocal else 0)
+        entries += folded
+        widest = max(widest, folded)
+    return live, merges, updates, entries, load + entries, widest
+
+
+@kernel
+def cut_leaders(nearest, length, row_load, load, borders):
+    """Cut clusters into ranges of about the same load, one fewer than `borders` has rows; return how many there are.
+
+    A row of `borders` gets the first cluster of a range, and before it how many new clusters there are, the entries
+    that they are folded from, and the load. The last row that is used is the end.
+    """
+    parts, last = len(borders) - 1, len(nearest) - 1
+    part, due, after, entries, loaded = 0, 1, 0, np.int64(0), 0
+    borders[0, :] = 0
+    for u in range(len(nearest)):
+        prefetch_pair(nearest, length, u)
+        v = nearest[u]
+        loaded += row_load
+        reciprocal = v >= 0 and nearest[v] == u
+        if v >= 0 and not (reciprocal and v < u):
+            folded = np.int64(length[u]) + (length[v] if reciprocal else 0)
+            after += 1
+            entries += folded
+            loaded += folded + (row_load if reciprocal else 0)
+        if loaded * parts >= load * due or u == last:
+            part += 1
+            borders[part, 0], borders[part, 1], borders[part, 2], borders[part, 3] = u + 1, after, entries, loaded
+            due = max(due + 1, loaded * parts // load + 1)
+    return part
