@@ -38,7 +38,9 @@ def write_recursive_edges(folder: Path, edges: int, seed: int = 0) -> None:
         random = np.random.default_rng((seed, number))
         lo, hi = recursive_pairs(scale, min(PIECE, edges - first), random)
         weight = random.random(len(lo), np.float32)
-        table = pa.table({"source": lo.astype(np.int32), "target": hi.astype(np.int32), "weight": weight})
+        table = pa.table(
+            {"source": pa.array(lo, pa.int32()), "target": pa.array(hi, pa.int32()), "weight": pa.array(weight)}
+        )
         pq.write_table(table, folder / f"part-{number:04d}.parquet", row_group_size=2**20)
 
 

@@ -13,7 +13,6 @@ ids, and the two ends of an edge may differ by rounding: no exact round can foll
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -245,8 +244,7 @@ def settle(
         clusters = Clusters(ids, size, borrow(count, job.ids), borrow(count, np.float64))
         folded, later = map(int, fold_rows(rows, pairs, clusters, job.rule(before[0].round), out, (0, count, 0, base)))
     shard = save_shard(job, (after, base), clusters, top, (out, folded, rows), clock)
-    merges = own.merges if not piece else replace(own.merges, rows=0)
-    return Folded(after, shard, later, merges, seconds=clock.seconds, bytes=clock.bytes)
+    return Folded(after, shard, later, own.merges, seconds=clock.seconds, bytes=clock.bytes)
 
 
 def _places(job: Job, arranged: Arranged) -> Ids:

@@ -54,6 +54,7 @@ from dask_rac.engines.rows.sizes import (
 from dask_rac.engines.rows.sweeper import GoodSweeper, Sweeper
 from dask_rac.engines.rows.tasks import round_graph
 from dask_rac.engines.rows.within import merges_within
+from dask_rac.files.tables import TableRecord
 from dask_rac.store.manifest import Facts, State
 from dask_rac.tasks.machine import new_team
 from dask_rac.tasks.task_graph import single_task
@@ -275,7 +276,8 @@ def _round(state: State, work: Work) -> Step:
         sum(receipt.shard.clusters for receipt in folded),
         tuple(receipt.shard for receipt in folded),
     )
-    _check_round(borders.live, borders.merges, after, folded)
+    tables = tuple(receipt.merges for receipt in folded if receipt.merges.rows)
+    _check_round(borders.live, borders.merges, tables, after, folded)
     record = RoundRecord(
         round=after.round,
         clusters=borders.live,
@@ -286,7 +288,6 @@ def _round(state: State, work: Work) -> Step:
         fold_seconds=_seconds(folded),
         deferred=work.settings.finisher and not pays_still(state, work),
     )
-    tables = tuple(receipt.merges for receipt in folded if receipt.merges.rows)
     event = Event("round", facts.nodes, work.merged + borders.merges, record)
     return Step(after, tables, (record,), sweeper.peak - after.bytes, event)
 
@@ -318,7 +319,8 @@ def _good_round(state: State, work: Work) -> Step:
         work.account(layer)
     shards = tuple(receipt.shard for receipt in folded)
     after = State(state.round + 1, sum(shard.clusters for shard in shards), shards, own={GOOD: True})
-    _check_round(arranged.live, merges, after, folded)
+    tables = tuple(receipt.merges for receipt in united if receipt.merges.rows)
+    _check_round(arranged.live, merges, tables, after, folded)
     record = RoundRecord(
         round=after.round,
         clusters=arranged.live,
@@ -329,7 +331,6 @@ def _good_round(state: State, work: Work) -> Step:
         fold_seconds=_seconds(folded),
         deferred=True,
     )
-    tables = tuple(receipt.merges for receipt in folded if receipt.merges.rows)
     event = Event("round", facts.nodes, work.merged + merges, record)
     return Step(after, tables, (record,), sweeper.peak - after.bytes, event)
 
@@ -347,9 +348,9 @@ def _rest(state: State, work: Work) -> Step:
     return Step(None, done.merges, done.records)
 
 
-def _check_round(live: int, merges: int, after: State, folded: Sequence[Folded]) -> None:
+def _check_round(live: int, merges: int, tables: Sequence[TableRecord], after: State, folded: Sequence[Folded]) -> None:
     """Raise unless a round has left what it must."""
-    listed = sum(receipt.merges.rows for receipt in folded)
+    listed = sum(table.rows for table in tables)
     if not listed == merges == live - after.clusters:
         raise DamagedStoreError(
             f"round {after.round} merged {merges} of {live} clusters, wrote {listed} merges and left "
