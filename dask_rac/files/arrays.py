@@ -19,18 +19,17 @@ from functools import lru_cache
 from hashlib import sha256
 from typing import Any
 
-import google_crc32c
 import numpy as np
 from numpy.typing import NDArray
 
 from dask_rac.base.errors import DamagedStoreError
 from dask_rac.base.records import parse_json
+from dask_rac.files.buffers import REQUEST, checksum, read_buffers, write_buffers
 from dask_rac.files.folder import FileRecord, Folder
 
 CHUNK = 65_536  # items per inner chunk; ranges are rounded to this when read
 CHECKSUM = 4  # bytes
 BATCH = 128  # chunks per system call
-REQUEST = 2**25  # bytes, about, per request to an object store
 GROUPS = 1_024  # remote groups whose metadata each process keeps
 
 _LITTLE: dict[str, Any] = {"name": "bytes", "configuration": {"endian": "little"}}
@@ -73,7 +72,7 @@ def write_group(folder: Folder, name: str, arrays: Mapping[str, NDArray[Any]], c
     os.makedirs(os.path.dirname(folder.at(name)), exist_ok=True)
     for file, data in metadata.items():
         os.mkdir(os.path.dirname(folder.at(file)))
-        _put(folder, file, [data])
+        write_buffers(folder, file, [data])
     return [_write_array(folder, f"{name}/{key}", arrays[key], layout) for key, layout in layouts.items()]
 
 
@@ -139,11 +138,11 @@ def _write_array(folder: Folder, name: str, array: NDArray[Any], layout: ArrayLa
     if whole < layout.chunks:
         rest = array[whole * layout.chunk :]
         chunks.append(np.concatenate((rest, np.zeros(layout.chunk - len(rest), array.dtype))))
-    sums = np.array([_crc(piece) for piece in chunks], "<u4")
+    sums = np.array([checksum(piece) for piece in chunks], "<u4")
     index = _index(layout)
     parts: list[Any] = [part for pair in zip(chunks, sums.reshape(-1, 1), strict=True) for part in pair]
     if chunks:
-        _put(folder, f"{name}/0", [*parts, index])
+        write_buffers(folder, f"{name}/0", [*parts, index])
     size = layout.chunks * layout.stride + len(index) * bool(chunks) + len(metadata)
     return FileRecord(name, size, _digest(metadata, sums))
 
@@ -152,7 +151,7 @@ def _index(layout: ArrayLayout) -> bytes:
     """Return the index of the chunks, with its own checksum, as it ends the file."""
     starts = np.arange(layout.chunks, dtype="<u8") * layout.stride
     index = np.column_stack((starts, np.full(layout.chunks, layout.stride, "<u8"))).view("u1").reshape(-1)
-    return index.tobytes() + np.array([_crc(index)], "<u4").tobytes()
+    return index.tobytes() + np.array([checksum(index)], "<u4").tobytes()
 
 
 def _read_index(folder: Folder, name: str, layout: ArrayLayout) -> bytes:
@@ -161,22 +160,6 @@ def _read_index(folder: Folder, name: str, layout: ArrayLayout) -> bytes:
         return folder.read(f"{name}/0", layout.chunks * layout.stride)
     except FileNotFoundError:
         raise DamagedStoreError(f"{folder.at(name)}/0 is missing") from None
-
-
-def _put(folder: Folder, name: str, parts: list[Any]) -> None:
-    """Write several buffers as a new file."""
-    if not folder.local:
-        folder.write(name, b"".join(memoryview(part).cast("B") for part in parts))
-        return
-    with open(folder.at(name), "xb", buffering=0) as file:
-        for first in range(0, len(parts), 2 * BATCH):
-            views = [memoryview(part).cast("B") for part in parts[first : first + 2 * BATCH]]
-            written = os.writev(file.fileno(), views)
-            for view in views:  # a full disk or a signal may cut a write short: write the rest, or raise, now
-                rest = view[written:]
-                while len(rest):
-                    rest = rest[file.write(rest) or 0 :]
-                written = max(0, written - len(view))
 
 
 def _read_chunks(folder: Folder, name: str, layout: ArrayLayout, start: int, out: NDArray[Any]) -> None:
@@ -207,38 +190,15 @@ def _read_whole(folder: Folder, name: str, layout: ArrayLayout, first: int, view
     sums = np.empty((len(views), 1), "<u4")
     parts = [part for pair in zip(views, sums, strict=True) for part in pair]
     try:
-        if folder.local:
-            with open(path, "rb", buffering=0) as file:
-                size = os.preadv(file.fileno(), list[Any](parts), offset)
-                if 0 < size < len(views) * layout.stride:  # a signal may cut a read short
-                    size = _fill(parts, os.pread(file.fileno(), len(views) * layout.stride, offset))
-        else:
-            size = _fill(parts, folder.read(f"{name}/0", offset, offset + len(views) * layout.stride))
+        size = read_buffers(folder, f"{name}/0", offset, parts)
     except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
         raise DamagedStoreError(f"{path} is missing") from None
     if size != len(views) * layout.stride:
         raise DamagedStoreError(f"{path} is cut short")
     for number, (view, stored) in enumerate(zip(views, sums[:, 0], strict=True)):
-        if _crc(view) != stored:
+        if checksum(view) != stored:
             raise DamagedStoreError(f"{path} is damaged: the checksum of chunk {first + number} does not match")
     return sums[:, 0]
-
-
-def _fill(parts: list[NDArray[Any]], data: bytes) -> int:
-    """Copy bytes into buffers; return the number of bytes."""
-    at = 0
-    for part in parts:
-        if at + part.nbytes <= len(data):
-            part.view("u1")[:] = np.frombuffer(data, "u1", part.nbytes, at)
-        at += part.nbytes
-    return len(data)
-
-
-def _crc(array: NDArray[Any]) -> int:
-    """Return the crc32c of an array's bytes."""
-    view = array.view("u1")
-    view.flags.writeable = False  # google_crc32c requires it
-    return int(google_crc32c.value(view))
 
 
 def _metadata(layout: ArrayLayout) -> bytes:

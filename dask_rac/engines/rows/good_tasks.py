@@ -17,7 +17,7 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import NDArray
 
 from dask_rac.base.errors import DamagedStoreError
 from dask_rac.base.names import ARRANGED, became_name, united_name
@@ -30,10 +30,11 @@ from dask_rac.engines.rows.receipts import (
     Folded,
     Job,
     Moved,
-    Piece,
     United,
+    arrivals,
     fresh_name,
 )
+from dask_rac.engines.rows.table import arrive
 from dask_rac.engines.rows.tasks import nearest_of, room_for, save_shard, whole
 from dask_rac.files.arrays import read_array, write_group
 from dask_rac.kernels.arrays import Clusters, Ids, Pairs, Rows, empty_merges, part
@@ -159,15 +160,16 @@ def unite(job: Job, state: State, arranged: Arranged, sent: Sequence[Moved | Non
     clock, store = Clock(), job.store
     first, clusters = arranged.bases[number], arranged.bases[number + 1] - arranged.bases[number]
     size = _sizes(job, state, arranged)
-    pieces = [p for moved in sent if moved is not None and (p := moved.piece(number)) and p.rows[0] < p.rows[1]]
+    arrived = arrivals(sent, number)
+    kinds = {"length": job.ids, "ids": job.ids, "top": "float64", "height": "float64", "place": job.ids}
     with clock.phase("read"):
-        place = _column(job, pieces, "place", job.ids) - first
-        ids, top, height = (
-            _placed(_column(job, pieces, name, kind), place)
-            for name, kind in (("ids", job.ids), ("top", np.float64), ("height", np.float64))
-        )
-        rows = _load_rows(job, pieces, place)
-        clock.count("read", [ids, top, height, *rows])
+        columns = {name: np.empty(clusters, kind) for name, kind in kinds.items()}
+        entries = _room_for_rows(job, sum(arrival.entries for arrival in arrived))
+        arrive(store, arrived, columns, entries)
+        place = columns["place"] - first
+        ids, top, height = (_placed(columns[name], place) for name in ("ids", "top", "height"))
+        rows = _made(job, columns["length"], entries, place)
+        clock.count("read", [*columns.values(), *rows])
     merges, ratio = empty_merges(clusters, np.dtype(job.ids)), np.empty(clusters)
     rule, settings = job.rule(state.round), job.settings
     with clock.phase("merge"):
@@ -182,14 +184,14 @@ def unite(job: Job, state: State, arranged: Arranged, sent: Sequence[Moved | Non
     with clock.phase("write"):
         stays = seats[:: len(seats) // len(size)][:clusters] == np.arange(clusters)
         merges_file = write_round(job, number, part(merges, None, made), state.round + 1, ratio=ratio[:made])
-        columns = {"became": became, "ids": ids[stays], "size": size[: clusters - made], "top": top[stays]}
+        after = {"became": became, "ids": ids[stays], "size": size[: clusters - made], "top": top[stays]}
         name, rows_name = fresh_name(job, became_name(number)), fresh_name(job, united_name(number))
-        write_group(store, name, columns)
+        write_group(store, name, after)
         starts = starts_of(length[stays])
         stored = _gathered(rows, chains, int(starts[-1]))
         regroup.count_from_start(stored["neighbour"], first, state.clusters)
         files = write_group(store, rows_name, {"length": np.diff(starts).astype(job.ids)} | stored)
-        clock.count("write", [*columns.values(), *stored.values()])
+        clock.count("write", [*after.values(), *stored.values()])
     cuts = even_entries(starts, -(-int(starts[-1]) // job.settled_entries) if job.settled_entries else 1)
     return United(
         number,
@@ -232,7 +234,10 @@ def settle(
     with clock.phase("relabel"):
         fate, ids, size = _fates(job, before, shards)
     with clock.phase("read"):
-        rows = _load_rows(job, [Piece(own.rows, own.columns, (first, last), (begin, end))])
+        entries = _room_for_rows(job, end - begin)
+        for name, column in entries.items():
+            load_column(job.store, own.rows, name, own.columns, (begin, end), column)
+        rows = _made(job, read_array(job.store, f"{own.rows}/length", first, last), entries)
         top = read_array(job.store, f"{own.name}/top", first, last)
         clock.count("read", [top, *rows])
     with clock.phase("fold"):
@@ -283,17 +288,7 @@ def _fates(job: Job, before: tuple[State, Arranged], shards: Sequence[United]) -
 
 def _joined(job: Job, shards: Sequence[United], name: str) -> Ids:
     """Read a column of the clusters of all shards."""
-    pieces = [Piece(shard.name, (), (0, shard.clusters), (0, 0)) for shard in shards]
-    return _column(job, pieces, name, job.ids)
-
-
-def _column(job: Job, pieces: Sequence[Piece], name: str, kind: DTypeLike) -> NDArray[Any]:
-    """Read a column of the clusters of some pieces."""
-    starts = starts_of(np.array([piece.rows[1] - piece.rows[0] for piece in pieces], np.int64))
-    out = np.empty(starts[-1], kind)
-    for piece, (start, stop) in zip(pieces, pairwise(starts), strict=True):
-        read_array(job.store, f"{piece.name}/{name}", *piece.rows, out[start:stop])
-    return out
+    return np.concatenate([read_array(job.store, f"{shard.name}/{name}") for shard in shards])
 
 
 def _placed(column: NDArray[Any], place: Ids) -> NDArray[Any]:
@@ -303,21 +298,18 @@ def _placed(column: NDArray[Any], place: Ids) -> NDArray[Any]:
     return out
 
 
-def _load_rows(job: Job, pieces: Sequence[Piece], place: Ids | None = None) -> Rows:
-    """Load the rows of some pieces, without ties; row `place[i]` is the one that comes `i`-th."""
-    ends = np.cumsum(_column(job, pieces, "length", job.ids), dtype=np.int64)
-    total = int(ends[-1]) if len(ends) else 0
-    kinds = job.columns(1)
-    columns = {name: borrow(total, kinds[name]) for name in ("neighbour", "weight", "edges") if name in kinds}
-    at = 0
-    for piece in pieces:
-        last = at + piece.entries[1] - piece.entries[0]
-        for name, column in columns.items():
-            load_column(job.store, piece.name, name, piece.columns, piece.entries, column[at:last])
-        at = last
-    if at != total:
-        raise DamagedStoreError(f"{job.url}: rows of a shard hold {at} entries and should hold {total}")
-    start = np.concatenate(([0], ends[:-1])).astype(np.int64)[: len(ends)]
+def _room_for_rows(job: Job, entries: int) -> dict[str, NDArray[Any]]:
+    """Return room for entries, without ties."""
+    return {name: borrow(entries, kind) for name, kind in job.columns(1).items() if name != "tie"}
+
+
+def _made(job: Job, length: Ids, columns: dict[str, NDArray[Any]], place: Ids | None = None) -> Rows:
+    """Return rows of these lengths, without ties; row `place[i]` is the one that comes `i`-th."""
+    ends = np.cumsum(length, dtype=np.int64)
+    total, found = int(ends[-1]) if len(ends) else 0, len(columns["weight"])
+    if found != total:
+        raise DamagedStoreError(f"{job.url}: rows of a shard hold {found} entries and should hold {total}")
+    start = ends - length
     edges = columns.get("edges", np.empty(0, job.counts))
     if place is not None:
         start, ends = _placed(start, place), _placed(ends, place)

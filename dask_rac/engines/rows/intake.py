@@ -24,7 +24,7 @@ from dask_rac.edges.first_id import smallest_id
 from dask_rac.edges.source import Columns, EdgeSource
 from dask_rac.edges.units import Unit
 from dask_rac.engines.rows.packing import node_vectors, row_lengths
-from dask_rac.engines.rows.receipts import PIECE_CHUNK, Clock, Job, Receipt, fresh_name
+from dask_rac.engines.rows.receipts import Clock, Job, Receipt, fresh_name
 from dask_rac.files.arrays import read_array, write_group
 from dask_rac.kernels.arrays import Clusters, Ids, Rows
 from dask_rac.kernels.rows import ingest
@@ -35,6 +35,7 @@ from dask_rac.tasks.scratch import begin_task, borrow
 from dask_rac.tasks.task_graph import TaskGraph
 
 SCAN_BINS = 4096
+BLOCK_CHUNK = 8_192  # items: blocks are read in small ranges
 MOST_IDS = 2**62  # no id is as large
 
 
@@ -275,7 +276,7 @@ def _write_blocks(job: Job, edges: tuple[NDArray[Any], ...], layout: Layout, roo
     with clock.phase("write"):
         name = fresh_name(job, ROUTED)
         arrays = dict(zip(("source", "target", "weight"), out, strict=True))
-        files = write_group(job.store, name, arrays, PIECE_CHUNK)
+        files = write_group(job.store, name, arrays, BLOCK_CHUNK)
         clock.count("write", out)
     return Routed(name, offsets, sum(file.bytes for file in files), seconds=clock.seconds, bytes=clock.bytes)
 

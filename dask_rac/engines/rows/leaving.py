@@ -9,15 +9,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dask_rac.base.names import moved_name
-from dask_rac.base.spans import starts_of
+from dask_rac.base.spans import Span, starts_of
 from dask_rac.engines.rows.packing import entry_columns
-from dask_rac.engines.rows.receipts import PIECE_CHUNK, Clock, Job, Moved, fresh_name, piece_ranges
-from dask_rac.files.arrays import array_dtype, read_array, write_group
+from dask_rac.engines.rows.receipts import Clock, Job, Kinds, Moved, fresh_name, piece_ranges
+from dask_rac.files.arrays import CHUNK, array_dtype, read_array
+from dask_rac.files.pieces import write_pieces
 from dask_rac.kernels.arrays import Ids
 from dask_rac.kernels.rows import move
 from dask_rac.store.manifest import ShardRecord, State
 from dask_rac.tasks.scratch import borrow
 
+APART = CHUNK  # entries between two rows beyond which they are read one by one
 Find = Callable[[Ids, NDArray[np.int32]], tuple[NDArray[np.int64], NDArray[np.int64]]]
 """Given the lengths of rows, write the shard that each goes to, -1 if to none; return rows and entries per shard."""
 
@@ -60,44 +62,71 @@ class Leaving:
 
     def entries(self, *but: str) -> dict[str, NDArray[Any]]:
         """Return the columns of the entries of their rows, as stored on disk, without some."""
+        runs, start = self._runs()
         total = int(self.entry_starts[-1])
-        read = self._shard.entries if total else 0
-        room = borrow(read, np.float64)
+        room = borrow(sum(stop - first for first, stop in runs), np.float64)
+        rows = np.arange(len(start))
         taken: dict[str, NDArray[Any]] = {}
         for name in (name for name in entry_columns(self._shard) if name not in but):
             with self._clock.phase("read"):
                 kind = array_dtype(self._store, f"{self._shard.name}/{name}")
-                column = room.view(kind)[:read]
-                if total:
-                    read_array(self._store, f"{self._shard.name}/{name}", out=column)
+                column, at = room.view(kind)[: len(room)], 0
+                for first, stop in runs:
+                    read_array(self._store, f"{self._shard.name}/{name}", first, stop, column[at : at + stop - first])
+                    at += stop - first
                 self._clock.count("read", [column])
             with self._clock.phase("route"):
                 taken[name] = borrow(total, kind)
-                move.copy_rows(self._place, self._start, self._length, column, taken[name])
+                move.copy_rows(rows, start, self._own_length, column, taken[name])
         return taken
 
+    def _runs(self) -> tuple[list[Span], NDArray[np.int64]]:
+        """Return the ranges of entries that hold all of the rows, and where each row begins in these.
+
+        Where clusters have numbers in the order of their places, only those near the ends of a shard leave it.
+        """
+        start, order = self._start[self._place], np.argsort(self._place)
+        first, stop = start[order], start[order] + self._own_length[order]
+        cuts = np.flatnonzero(first[1:] > stop[:-1] + APART) + 1
+        begins = first[np.concatenate(([0], cuts)) if len(first) else []]
+        ends = stop[np.concatenate((cuts - 1, [len(stop) - 1])) if len(stop) else []]
+        run = np.searchsorted(begins, start, side="right") - 1
+        before = starts_of(ends - begins)[run]
+        return list(zip(begins.tolist(), ends.tolist(), strict=True)), start - begins[run] + before
+
     def write(self, number: int, clusters: dict[str, NDArray[Any]], entries: dict[str, NDArray[Any]]) -> Moved:
-        """Write these columns, in one group for several new shards."""
-        names: list[str | None] = []
+        """Write these columns: a piece for each new shard, in one file for several."""
+        names: list[str] = []
         sizes: list[int] = []
-        for group, (first, stop) in enumerate(piece_ranges(len(self.row_starts) - 1)):
-            rows, items = (slice(starts[first], starts[stop]) for starts in (self.row_starts, self.entry_starts))
-            if rows.start == rows.stop:  # half of all pieces, in small graphs: a dozen files each
-                names.append(None)
+        for group, shards in enumerate(piece_ranges(len(self.row_starts) - 1)):
+            if self.row_starts[shards[0]] == self.row_starts[shards[1]]:
+                names.append("")
                 sizes.append(0)
                 continue
-            pieces = {name: column[rows] for name, column in clusters.items()}
-            pieces |= {name: column[items] for name, column in entries.items()}
             with self._clock.phase("write"):
                 names.append(name := fresh_name(self._job, moved_name(group, number)))
-                sizes.append(sum(file.bytes for file in write_group(self._store, name, pieces, PIECE_CHUNK)))
-                self._clock.count("write", list(pieces.values()))
+                pieces = (self._piece(there, clusters, entries) for there in range(*shards))
+                sizes.append(write_pieces(self._store, name, pieces))
+        self._clock.bytes["write"] = self._clock.bytes.get("write", 0) + sum(sizes)
         return Moved(
             tuple(names),
-            tuple(entries),
-            tuple(self.row_starts.tolist()),
-            tuple(self.entry_starts.tolist()),
+            _kinds(clusters),
+            _kinds(entries),
+            self.row_starts,
+            self.entry_starts,
             tuple(sizes),
             seconds=self._clock.seconds,
             bytes=self._clock.bytes,
         )
+
+    def _piece(
+        self, there: int, clusters: dict[str, NDArray[Any]], entries: dict[str, NDArray[Any]]
+    ) -> list[NDArray[Any]]:
+        """Return what goes to one new shard."""
+        rows, items = (slice(starts[there], starts[there + 1]) for starts in (self.row_starts, self.entry_starts))
+        return [column[rows] for column in clusters.values()] + [column[items] for column in entries.values()]
+
+
+def _kinds(columns: dict[str, NDArray[Any]]) -> Kinds:
+    """Return the names and dtypes of columns."""
+    return tuple((name, column.dtype.name) for name, column in columns.items())

@@ -61,6 +61,15 @@ def load_column(
             pack.join_weights(high, middle, out[start - span[0] : stop - span[0]].view(np.uint64))
 
 
+def unpack_columns(stored: dict[str, NDArray[Any]], out: dict[str, NDArray[Any]]) -> None:
+    """Fill in the columns of entries that are stored in another form."""
+    if "weight_high" in stored and len(stored["weight_high"]):
+        pack.join_weights(stored["weight_high"], stored["weight_middle"], out["weight"].view(np.uint64))
+    for name in stored.keys() & out.keys():
+        if stored[name].dtype != out[name].dtype:
+            out[name][:] = stored[name]
+
+
 def write_round(
     job: Job,
     number: int,

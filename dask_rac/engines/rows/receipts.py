@@ -19,10 +19,13 @@ from dask_rac.engines.contract import Limits, Work
 from dask_rac.engines.linkage import needs_counts, rule_of
 from dask_rac.engines.rows.needs import EntrySizes, Room
 from dask_rac.files.folder import Folder
+from dask_rac.files.pieces import CHECKSUM
 from dask_rac.files.tables import TableRecord
 from dask_rac.kernels.arrays import Rule
 from dask_rac.store.manifest import ShardRecord
 
+Kinds = tuple[tuple[str, str], ...]
+"""Names of columns and their dtypes."""
 PIECE_GROUPS = 8  # groups of moved rows on disk, so that the first can be deleted before the last are read
 
 
@@ -135,29 +138,55 @@ class Borders(Receipt):
 class Moved(Receipt):
     """Rows that a shard sends to other shards."""
 
-    names: tuple[str | None, ...]
-    """One name per group of new shards, None if no row goes to them."""
-    columns: tuple[str, ...]
-    """Columns of entries, as stored on disk."""
-    rows: tuple[int, ...]
+    names: tuple[str, ...]
+    """One file per group of new shards, empty if no row goes to them."""
+    clusters: Kinds
+    """Columns of clusters, as they are in each piece, and their dtypes."""
+    columns: Kinds
+    """Columns of entries, which follow them."""
+    rows: NDArray[np.int64]
     """Number of rows before those of each new shard, then the total."""
-    entries: tuple[int, ...]
+    entries: NDArray[np.int64]
     """Number of entries before those of each new shard, then the total."""
     disk: tuple[int, ...]
     """Bytes of each group of new shards."""
 
-    def piece(self, number: int) -> Piece:
-        """Return the rows that go to one new shard."""
+    def piece(self, number: int) -> Arrival | None:
+        """Return the rows that go to one new shard, if any."""
         shards = len(self.rows) - 1
         group, (first, _) = next((k, r) for k, r in enumerate(piece_ranges(shards)) if r[0] <= number < r[1])
-        rows = self.rows[number] - self.rows[first], self.rows[number + 1] - self.rows[first]
-        entries = self.entries[number] - self.entries[first], self.entries[number + 1] - self.entries[first]
-        return Piece(self.names[group] or "", self.columns, rows, entries)
+        rows, entries = (int(starts[number + 1] - starts[number]) for starts in (self.rows, self.entries))
+        if not rows:
+            return None
+        offset = sum(
+            int(starts[number] - starts[first]) * sum(np.dtype(kind).itemsize for _, kind in kinds)
+            for starts, kinds in ((self.rows, self.clusters), (self.entries, self.columns))
+        )
+        offset += CHECKSUM * (number - first)
+        return Arrival(self.names[group], offset, self.clusters, self.columns, rows, entries)
+
+
+@dataclass(frozen=True)
+class Arrival:
+    """Rows that one shard has sent to another: a piece of a file."""
+
+    name: str
+    offset: int
+    """Byte at which it begins."""
+    clusters: Kinds
+    columns: Kinds
+    rows: int
+    entries: int
+
+
+def arrivals(moved: Sequence[Moved | None], number: int) -> list[Arrival]:
+    """Return the rows that go to one new shard, from wherever there are any."""
+    return [arrival for shard in moved if shard is not None and (arrival := shard.piece(number))]
 
 
 @dataclass(frozen=True)
 class Piece:
-    """A range of rows in a group on disk: in a shard, or among rows that moved."""
+    """A range of rows in a group on disk."""
 
     name: str
     columns: tuple[str, ...]
@@ -225,9 +254,6 @@ def piece_ranges(shards: int) -> list[tuple[int, int]]:
 def fresh_name(job: Job, name: str) -> str:
     """Return a unique name in the step's folder."""
     return unique(f"{job.folder}/{name}")
-
-
-PIECE_CHUNK = 8_192  # items: pieces are read in small ranges
 
 
 def new_job(work: Work, nodes: int, edges: int, shard_entries: int) -> Job:

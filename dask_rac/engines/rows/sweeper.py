@@ -46,7 +46,7 @@ class Sweeper:
         if not self._open[group]:
             del self._open[group]
             for name in (moved.names[group] for moved in self._moved):
-                if name is not None:
+                if name:
                     self.store.remove(name)
 
     def _measure(self) -> None:

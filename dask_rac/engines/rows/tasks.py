@@ -28,6 +28,7 @@ from dask_rac.engines.rows.receipts import (
     Folded,
     Job,
     Moved,
+    arrivals,
     fresh_name,
 )
 from dask_rac.engines.rows.table import ClusterTable
@@ -106,8 +107,8 @@ def fold(job: Job, state: State, places: Borders, moved: Sequence[Moved | None],
     lo, hi = places.places[number : number + 2]
     with clock.phase("read"):
         nearest = nearest_of(job, state)
-        table = ClusterTable(job, state, (lo, hi), [m.piece(number) for m in moved if m is not None])
-        rows = table.load_rows()
+        table = ClusterTable(job, state, (lo, hi), arrivals(moved, number))
+        rows = table.rows
         clock.count("read", table.arrays)
     with clock.phase("relabel"):
         fate, merged_ids, merged_size = fates_of(job, state, places)
