@@ -1,4 +1,4 @@
-"""Pieces: rows on their way between shards, in one file for many readers, each of which reads one range of it.
+"""Pieces: edges or rows on their way to shards, in one file for many readers, each of which reads a range of it.
 
 A piece is arrays back to back, and the crc32c of them all. It is one request, and goes straight into the arrays of its
 reader. Nothing in the file tells where a piece begins, or what is in it: who wrote it passes that on. So it is no Zarr
@@ -35,8 +35,16 @@ def write_pieces(folder: Folder, name: str, pieces: Iterable[Sequence[NDArray[An
 
 def read_piece(folder: Folder, name: str, offset: int, out: Sequence[NDArray[Any]]) -> None:
     """Read the piece that begins at this byte into arrays, and check it."""
-    stored = np.empty(1, "<u4")
-    parts, path = [*(part for array in out for part in _in_requests(array)), stored], folder.at(name)
+    read_pieces(folder, name, offset, [out])
+
+
+def read_pieces(folder: Folder, name: str, offset: int, pieces: Sequence[Sequence[NDArray[Any]]]) -> None:
+    """Read successive pieces, the first of which begins at this byte, into arrays, and check them."""
+    sums, path = np.empty((len(pieces), 1), "<u4"), folder.at(name)
+    parts: list[NDArray[Any]] = []
+    for piece, stored in zip(pieces, sums, strict=True):
+        parts += [part for array in piece for part in _in_requests(array)]
+        parts.append(stored)
     try:
         for batch in _batches(parts):
             wanted = sum(part.nbytes for part in batch)
@@ -45,7 +53,7 @@ def read_piece(folder: Folder, name: str, offset: int, out: Sequence[NDArray[Any
             offset += wanted
     except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
         raise DamagedStoreError(f"{path} is missing") from None
-    if checksum_of(out) != int(stored[0]):
+    if [checksum_of(piece) for piece in pieces] != sums[:, 0].tolist():
         raise DamagedStoreError(f"{path} is damaged: the checksum of a piece does not match")
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from dask_rac.base.errors import DamagedStoreError
 from dask_rac.files import pieces as module
 from dask_rac.files.folder import Folder
-from dask_rac.files.pieces import CHECKSUM, read_piece, write_pieces
+from dask_rac.files.pieces import CHECKSUM, read_piece, read_pieces, write_pieces
 from tests.support.folders import quick_folder
 from tests.support.object_store import ObjectStore
 
@@ -43,6 +43,22 @@ def test_every_piece_is_read_as_it_was_written(written: list[list[np.ndarray]], 
         for piece, found in zip(written, read_back(store, "some/pieces", written), strict=True):
             for one, other in zip(piece, found, strict=True):
                 assert one.tobytes() == other.tobytes()
+
+
+@given(PIECES, st.data(), st.sampled_from([16, 100, 2**25]))
+def test_successive_pieces_are_read_together(
+    written: list[list[np.ndarray]], data: st.DataObject, request_bytes: int
+) -> None:
+    first = data.draw(st.integers(0, len(written) - 1))
+    stop = data.draw(st.integers(first + 1, len(written)))
+    offset = sum(array.nbytes for piece in written[:first] for array in piece) + CHECKSUM * first
+    with quick_folder() as folder, mock.patch.object(module, "REQUEST", request_bytes):
+        write_pieces(Folder(folder), "pieces", written)
+        found = [[np.zeros_like(array) for array in piece] for piece in written[first:stop]]
+        read_pieces(Folder(folder), "pieces", offset, found)
+    for piece, read in zip(written[first:stop], found, strict=True):
+        for one, other in zip(piece, read, strict=True):
+            assert one.tobytes() == other.tobytes()
 
 
 def test_pieces_on_an_object_store(object_store: ObjectStore) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -25,7 +26,8 @@ from dask_rac.edges.source import Columns, EdgeSource
 from dask_rac.edges.units import Unit
 from dask_rac.engines.rows.packing import node_vectors, row_lengths
 from dask_rac.engines.rows.receipts import Clock, Job, Receipt, fresh_name
-from dask_rac.files.arrays import read_array, write_group
+from dask_rac.files.arrays import write_group
+from dask_rac.files.pieces import CHECKSUM, read_pieces, write_pieces
 from dask_rac.kernels.arrays import Clusters, Ids, Rows
 from dask_rac.kernels.rows import ingest
 from dask_rac.kernels.rows.fold import find_nearest
@@ -35,7 +37,6 @@ from dask_rac.tasks.scratch import begin_task, borrow
 from dask_rac.tasks.task_graph import TaskGraph
 
 SCAN_BINS = 4096
-BLOCK_CHUNK = 8_192  # items: blocks are read in small ranges
 MOST_IDS = 2**62  # no id is as large
 
 
@@ -275,31 +276,32 @@ def _write_blocks(job: Job, edges: tuple[NDArray[Any], ...], layout: Layout, roo
         ingest.fill_blocks(edges, owner, offsets[:-1].copy(), out, grid)
     with clock.phase("write"):
         name = fresh_name(job, ROUTED)
-        arrays = dict(zip(("source", "target", "weight"), out, strict=True))
-        files = write_group(job.store, name, arrays, BLOCK_CHUNK)
+        blocks = ([array[first:stop] for array in out] for first, stop in pairwise(offsets.tolist()))
+        disk = write_pieces(job.store, name, blocks)
         clock.count("write", out)
-    return Routed(name, offsets, sum(file.bytes for file in files), seconds=clock.seconds, bytes=clock.bytes)
+    return Routed(name, offsets, disk, seconds=clock.seconds, bytes=clock.bytes)
 
 
 def _read_blocks(
     job: Job, layout: Layout, pieces: Sequence[Routed], number: int
 ) -> tuple[Ids, Ids, NDArray[np.floating]]:
     """Read the edges of one shard: one row of blocks, which is contiguous, and one column of blocks."""
-    last = layout.block(number, layout.shards - 1) + 1
-    spans = [(layout.block(i, number), layout.block(i, number) + 1) for i in range(number)]
-    spans.append((layout.block(number, number), last))
-    ranges = [(piece, int(piece.offsets[first]), int(piece.offsets[stop])) for piece in pieces for first, stop in spans]
-    total = sum(stop - start for _, start, stop in ranges)
-    kinds = {"source": job.ids, "target": job.ids, "weight": job.weights}
-    out = {name: borrow(total, kind) for name, kind in kinds.items()}
-    at = 0
-    store = job.store
-    for piece, start, stop in ranges:
-        if start < stop:
-            for name, array in out.items():
-                read_array(store, f"{piece.name}/{name}", start, stop, array[at : at + stop - start])
-        at += stop - start
-    return out["source"], out["target"], out["weight"]
+    row = layout.block(number, number), layout.block(number, layout.shards - 1) + 1
+    spans = [(block := layout.block(i, number), block + 1) for i in range(number)] + [row]
+    total = sum(int(piece.offsets[stop] - piece.offsets[first]) for piece in pieces for first, stop in spans)
+    kinds = job.ids, job.ids, job.weights
+    out = tuple(borrow(total, kind) for kind in kinds)
+    size, at = sum(array.itemsize for array in out), 0
+    for piece in pieces:
+        for first, stop in spans:
+            ends = piece.offsets[first : stop + 1]
+            if ends[0] == ends[-1]:
+                continue
+            places = (ends - ends[0] + at).tolist()
+            blocks = [[array[a:b] for array in out] for a, b in pairwise(places)]
+            read_pieces(job.store, piece.name, int(ends[0]) * size + first * CHECKSUM, blocks)
+            at = places[-1]
+    return out[0], out[1], out[2]
 
 
 def _scatter(
