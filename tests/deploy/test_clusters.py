@@ -24,7 +24,7 @@ from typing import Any
 
 import coiled  # noqa: F401 - imported under a setting that ends, it would lose its own
 import dask
-import dask_kubernetes
+import dask_kubernetes.operator.kubecluster.kubecluster  # in full: no time that a cluster has goes into it
 import distributed  # noqa: F401 - as above
 import jsonschema
 import psutil

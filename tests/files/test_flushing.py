@@ -119,7 +119,8 @@ def test_a_folder_that_is_continued_is_on_disk_with_its_mark_before_it_has_its_n
 def test_the_parts_of_a_graph_are_on_disk_when_their_record_is(folder: Path) -> None:
     with watched() as seen:
         quiet(dask_rac.knn_graph, VECTORS, k=2, store=folder / "edges")
-    work = {path.removeprefix(f"{folder}/edges.partial/"): risk for path, risk in seen.at_risk.items()}
+    top = f"{folder}/edges.partial/"  # kernels may be compiled meanwhile, and cached elsewhere
+    work = {path.removeprefix(top): risk for path, risk in seen.at_risk.items() if path.startswith(top)}
     assert {"work/checked/00000.npz", "part-0.parquet", "work/part-0.parquet.json"} <= set(work)
     assert not {path: risk for path, risk in work.items() if risk}
 

@@ -35,7 +35,7 @@ def race(store: Path, edges: Path, meeting: Path, new: bool) -> str:
         if not after:
             crash.await_file(meeting / "given up")
 
-    crash.patch_calls("dask_rac.engines.rows.tasks.match", wait).start()
+    crash.patch_calls("dask_rac.engines.rows.tasks.cut", wait).start()
     try:
         return result_hash(begin(edges, store) if new else dask_rac.resume(store))
     except dask_rac.StoreError:

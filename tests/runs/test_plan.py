@@ -101,7 +101,7 @@ def test_representations(lattice: str) -> None:
     for part in (f"nodes={NODES:,}", f"edges={NODES * DEGREE // 2:,}", "shards=3 of", " of 1 GB", "fold 3"):
         assert part in text
     assert "dask_rac.Plan" in html
-    assert "11 tasks: match" in html
+    assert "8 tasks: cut" in html
 
 
 def advised(error: dask_rac.ResourceError, name: str) -> str:

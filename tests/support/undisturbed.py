@@ -18,7 +18,6 @@ INTAKE = [
     "dask_rac.engines.rows.intake.build",
 ]
 ROUND = [
-    "dask_rac.engines.rows.tasks.match",
     "dask_rac.engines.rows.tasks.cut",
     "dask_rac.engines.rows.tasks.split",
     "dask_rac.engines.rows.tasks.fold",
