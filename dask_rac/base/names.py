@@ -137,6 +137,11 @@ def moved_name(group: int, number: int) -> str:
     return f"moved-{group}-{number:05d}"
 
 
+def gathered_name(group: int, batch: int) -> str:
+    """Return the file of the rows that a batch of shards sends to a group of others, in the folder of the attempt."""
+    return f"gathered-{group:05d}-{batch:05d}"
+
+
 def became_name(number: int) -> str:
     """Return the group of what became of the clusters of a shard by good merges, in the folder of the attempt."""
     return f"became-{number:05d}"

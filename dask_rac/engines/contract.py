@@ -58,6 +58,8 @@ class Limits:
     """Within a factor 1 + epsilon, exact rounds end after one that merges fewer than this fraction of the clusters."""
     unit_rows: int = 16_000_000
     """The most rows of the input that one task reads."""
+    direct_shards: int = 512
+    """The most shards that read from each other what has moved; more exchange it by way of groups of shards."""
     batch_rows: int = BATCH_ROWS
     """Rows of the input that a task decodes at a time."""
     text_bytes: int = 2**27

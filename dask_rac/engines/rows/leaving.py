@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dask_rac.base.names import moved_name
-from dask_rac.base.spans import Span, starts_of
+from dask_rac.base.spans import Span, even_spans, starts_of
 from dask_rac.engines.rows.packing import entry_columns
 from dask_rac.engines.rows.receipts import Clock, Job, Kinds, Moved, fresh_name, piece_ranges
 from dask_rac.files.arrays import CHUNK, array_dtype, read_array
@@ -20,6 +20,8 @@ from dask_rac.store.manifest import ShardRecord, State
 from dask_rac.tasks.scratch import borrow
 
 APART = CHUNK  # entries between two rows beyond which they are read one by one
+Columns = dict[str, NDArray[Any]]
+Starts = NDArray[np.int64]
 Find = Callable[[Ids, NDArray[np.int32]], tuple[NDArray[np.int64], NDArray[np.int64]]]
 """Given the lengths of rows, write the shard that each goes to, -1 if to none; return rows and entries per shard."""
 
@@ -94,39 +96,51 @@ class Leaving:
         before = starts_of(ends - begins)[run]
         return list(zip(begins.tolist(), ends.tolist(), strict=True)), start - begins[run] + before
 
-    def write(self, number: int, clusters: dict[str, NDArray[Any]], entries: dict[str, NDArray[Any]]) -> Moved:
-        """Write these columns: a piece for each new shard, in one file for several."""
-        names: list[str] = []
-        sizes: list[int] = []
-        for group, shards in enumerate(piece_ranges(len(self.row_starts) - 1)):
-            if self.row_starts[shards[0]] == self.row_starts[shards[1]]:
-                names.append("")
-                sizes.append(0)
-                continue
-            with self._clock.phase("write"):
-                names.append(name := fresh_name(self._job, moved_name(group, number)))
-                pieces = (self._piece(there, clusters, entries) for there in range(*shards))
-                sizes.append(write_pieces(self._store, name, pieces))
-        self._clock.bytes["write"] = self._clock.bytes.get("write", 0) + sum(sizes)
-        return Moved(
-            tuple(names),
-            _kinds(clusters),
-            _kinds(entries),
-            self.row_starts,
-            self.entry_starts,
-            tuple(sizes),
-            seconds=self._clock.seconds,
-            bytes=self._clock.bytes,
-        )
-
-    def _piece(
-        self, there: int, clusters: dict[str, NDArray[Any]], entries: dict[str, NDArray[Any]]
-    ) -> list[NDArray[Any]]:
-        """Return what goes to one new shard."""
-        rows, items = (slice(starts[there], starts[there + 1]) for starts in (self.row_starts, self.entry_starts))
-        return [column[rows] for column in clusters.values()] + [column[items] for column in entries.values()]
+    def write(
+        self,
+        number: int,
+        clusters: dict[str, NDArray[Any]],
+        entries: dict[str, NDArray[Any]],
+        borders: Sequence[int] | None = None,
+    ) -> Moved:
+        """Write these columns: a piece for each new shard, or for each group of them that begins at `borders`."""
+        starts = self.row_starts, self.entry_starts
+        if borders is not None:
+            starts = starts[0][list(borders)], starts[1][list(borders)]
+        ranges = piece_ranges(len(starts[0]) - 1)
+        names = [moved_name(group, number) for group in range(len(ranges))]
+        return write_moved(self._job, self._clock, names, (clusters, entries), starts)
 
 
-def _kinds(columns: dict[str, NDArray[Any]]) -> Kinds:
+def write_moved(
+    job: Job, clock: Clock, names: Sequence[str], columns: tuple[Columns, Columns], starts: tuple[Starts, Starts]
+) -> Moved:
+    """Write columns of clusters and entries, in pieces that begin at `starts`, to files that begin with these names."""
+    written: list[str] = []
+    sizes: list[int] = []
+    for name, pieces in zip(names, even_spans(len(starts[0]) - 1, len(names)), strict=True):
+        if starts[0][pieces[0]] == starts[0][pieces[1]]:
+            written.append("")
+            sizes.append(0)
+            continue
+        with clock.phase("write"):
+            written.append(fresh_name(job, name))
+            there = (_piece(columns, starts, number) for number in range(*pieces))
+            sizes.append(write_pieces(job.store, written[-1], there))
+    clock.bytes["write"] = clock.bytes.get("write", 0) + sum(sizes)
+    kinds = _kinds(columns[0]), _kinds(columns[1])
+    return Moved(tuple(written), *kinds, *starts, tuple(sizes), seconds=clock.seconds, bytes=clock.bytes)
+
+
+def _piece(columns: tuple[Columns, Columns], starts: tuple[Starts, Starts], number: int) -> list[NDArray[Any]]:
+    """Return what goes to one place."""
+    return [
+        column[start[number] : start[number + 1]]
+        for held, start in zip(columns, starts, strict=True)
+        for column in held.values()
+    ]
+
+
+def _kinds(columns: Columns) -> Kinds:
     """Return the names and dtypes of columns."""
     return tuple((name, column.dtype.name) for name, column in columns.items())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from time import perf_counter
@@ -136,25 +136,25 @@ class Borders(Receipt):
 
 @dataclass(frozen=True)
 class Moved(Receipt):
-    """Rows that a shard sends to other shards."""
+    """Rows that are sent to new shards, or to groups of them."""
 
     names: tuple[str, ...]
-    """One file per group of new shards, empty if no row goes to them."""
+    """The files, each for several of them in a row; empty if no row goes to any."""
     clusters: Kinds
     """Columns of clusters, as they are in each piece, and their dtypes."""
     columns: Kinds
     """Columns of entries, which follow them."""
     rows: NDArray[np.int64]
-    """Number of rows before those of each new shard, then the total."""
+    """Number of rows before those of each, then the total."""
     entries: NDArray[np.int64]
-    """Number of entries before those of each new shard, then the total."""
+    """Number of entries before those of each, then the total."""
     disk: tuple[int, ...]
-    """Bytes of each group of new shards."""
+    """Bytes of each file."""
 
     def piece(self, number: int) -> Arrival | None:
-        """Return the rows that go to one new shard, if any."""
-        shards = len(self.rows) - 1
-        group, (first, _) = next((k, r) for k, r in enumerate(piece_ranges(shards)) if r[0] <= number < r[1])
+        """Return the rows that go to one of them, if any."""
+        ranges = even_spans(len(self.rows) - 1, len(self.names))
+        group, (first, _) = next((k, r) for k, r in enumerate(ranges) if r[0] <= number < r[1])
         rows, entries = (int(starts[number + 1] - starts[number]) for starts in (self.rows, self.entries))
         if not rows:
             return None
@@ -167,8 +167,16 @@ class Moved(Receipt):
 
 
 @dataclass(frozen=True)
+class Gathered(Receipt):
+    """Rows that a batch of shards has sent to a group of new shards, in the order of these."""
+
+    group: int
+    parts: tuple[Moved, ...]
+
+
+@dataclass(frozen=True)
 class Arrival:
-    """Rows that one shard has sent to another: a piece of a file."""
+    """Rows that were sent to one new shard, or group: a piece of a file."""
 
     name: str
     offset: int
@@ -179,8 +187,8 @@ class Arrival:
     entries: int
 
 
-def arrivals(moved: Sequence[Moved | None], number: int) -> list[Arrival]:
-    """Return the rows that go to one new shard, from wherever there are any."""
+def arrivals(moved: Iterable[Moved | None], number: int) -> list[Arrival]:
+    """Return the rows that go to one new shard, or group, from wherever there are any."""
     return [arrival for shard in moved if shard is not None and (arrival := shard.piece(number))]
 
 
@@ -246,9 +254,9 @@ class Folded(Receipt):
     merges: TableRecord
 
 
-def piece_ranges(shards: int) -> list[tuple[int, int]]:
-    """Return the groups of new shards whose pieces are stored together: start and stop of each."""
-    return even_spans(shards, PIECE_GROUPS)
+def piece_ranges(receivers: int) -> list[tuple[int, int]]:
+    """Return which new shards, or groups of them, have their pieces in the same file: start and stop of each."""
+    return even_spans(receivers, PIECE_GROUPS)
 
 
 def fresh_name(job: Job, name: str) -> str:

@@ -42,7 +42,7 @@ from dask_rac.engines.rows.needs import (
     settled_entries,
 )
 from dask_rac.engines.rows.pace import JUDGED, pays, rounds_until, stalls
-from dask_rac.engines.rows.receipts import Arranged, Borders, Folded, Job, Moved, Receipt, United, new_job
+from dask_rac.engines.rows.receipts import Arranged, Borders, Folded, Gathered, Job, Moved, Receipt, United, new_job
 from dask_rac.engines.rows.sizes import (
     at_least,
     batch_rows,
@@ -52,7 +52,7 @@ from dask_rac.engines.rows.sizes import (
     unit_rows,
 )
 from dask_rac.engines.rows.sweeper import GoodSweeper, Sweeper
-from dask_rac.engines.rows.tasks import round_graph
+from dask_rac.engines.rows.tasks import round_graph, round_groups
 from dask_rac.engines.rows.within import merges_within
 from dask_rac.files.tables import TableRecord
 from dask_rac.store.manifest import Facts, State
@@ -260,12 +260,14 @@ def _round(state: State, work: Work) -> Step:
     facts = facts_of(work)
     room = shard_entries(entry_sizes(work), facts.nodes, facts.edges, work.budget, work.header.shards)
     require_room(state, work)
-    sweeper = Sweeper(work.store)
-    results = work.compute(round_graph(step_job(work, room), state), sweeper)
+    job = step_job(work, room)
+    sweeper = Sweeper(work.store, round_groups(job, state))
+    results = work.compute(round_graph(job, state), sweeper)
     moved: list[Moved] = [receipt for receipt in results["split"] if receipt is not None]
     folded: list[Folded] = [receipt for receipt in results["fold"] if receipt is not None]
+    gathered: list[Gathered] = [receipt for receipt in results.get("gather", []) if receipt is not None]
     borders: Borders = results["cut"][0]
-    for layer in ([borders], moved, folded):
+    for layer in ([borders], moved, gathered, folded):
         work.account(layer)
     if borders.short:
         raise _stopped(f"round {state.round + 1} does not fit", borders.short, work)
@@ -284,7 +286,7 @@ def _round(state: State, work: Work) -> Step:
         edges=state.entries // 2,
         merges=borders.merges,
         nearest_updates=borders.updates,
-        match_seconds=_seconds([borders]) + _seconds(moved),
+        match_seconds=_seconds([borders]) + _seconds(moved) + _seconds(gathered),
         fold_seconds=_seconds(folded),
         deferred=work.settings.finisher and not pays_still(state, work),
     )

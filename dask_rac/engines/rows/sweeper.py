@@ -3,55 +3,97 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
-from dask_rac.engines.rows.receipts import Folded, Moved, United, piece_ranges
+from dask_rac.engines.rows.groups import Groups
+from dask_rac.engines.rows.receipts import Folded, Gathered, Moved, United, piece_ranges
 from dask_rac.files.folder import Folder
 
 
 class Sweeper:
     """Deletes rows that moved as soon as all tasks that read them are done, and tracks disk usage."""
 
-    def __init__(self, store: Folder) -> None:
+    def __init__(self, store: Folder, groups: Groups | None = None) -> None:
         self.store = store
+        self.groups = groups
+        """By way of which rows move; None if they go straight from shard to shard."""
         self.peak = 0
         """The most bytes that pieces and new shards took at any time."""
         self._moved: list[Moved] = []
         self._written = 0
         self._shards = 0
         self._open: dict[int, int] = {}
+        self._ungathered = 0
         self._steps: dict[str, Callable[[Any], None]] = {
             "cut": lambda borders: self._expect(len(borders.entries)),
             "split": self._moved.append,
+            "gather": self._gather,
             "fold": lambda folded: self._arrived(folded.number, folded.shard.bytes),
         }
+        self._gathered: dict[int, list[Moved]] = {}
+        self._unfolded: dict[int, int] = {}
 
     def __call__(self, layer: str, receipt: Any) -> None:
         """Record that a task is done."""
         if receipt is not None and layer in self._steps:
             self._steps[layer](receipt)
             self._measure()
+        elif self.groups is not None and layer == "arrived":
+            self._read_sent()
 
     def _expect(self, shards: int) -> None:
         """Record how many new shards there will be."""
         self._shards = shards
-        self._open = {group: last - first for group, (first, last) in enumerate(piece_ranges(shards))}
+        if self.groups is None:
+            self._open = {group: last - first for group, (first, last) in enumerate(piece_ranges(shards))}
+            return
+        borders = self.groups.borders(shards)
+        self._unfolded = {group: stop - first for group, (first, stop) in enumerate(pairwise(borders))}
+        self._open = dict.fromkeys(range(len(piece_ranges(self.groups.count))), 1)
+        self._ungathered = self.groups.count
+
+    def _gather(self, gathered: Gathered) -> None:
+        """Record rows that have been sorted by the shards of a group."""
+        self._gathered.setdefault(gathered.group, []).extend(gathered.parts)
+
+    def _read_sent(self) -> None:
+        """Record that a group has read all that was sent to it; once all have, what was sent is deleted."""
+        self._ungathered -= 1
+        if not self._ungathered:
+            for number in list(self._open):
+                self._delete_sent(number)
 
     def _arrived(self, number: int, written: int) -> None:
         """Record that a new shard has read its rows and written so much."""
         self._written += written
         self._measure()
+        if self.groups is not None:
+            self._fold_group(number // self.groups.width)
+            return
         group = next(k for k, (first, last) in enumerate(piece_ranges(self._shards)) if first <= number < last)
         self._open[group] -= 1
         if not self._open[group]:
-            del self._open[group]
-            for name in (moved.names[group] for moved in self._moved):
-                if name:
-                    self.store.remove(name)
+            self._delete_sent(group)
+
+    def _fold_group(self, group: int) -> None:
+        """Record that a shard of a group has read its rows; once all have, they are deleted."""
+        self._unfolded[group] -= 1
+        if not self._unfolded[group]:
+            for part in self._gathered.pop(group, []):
+                self.store.remove(part.names[0])
+
+    def _delete_sent(self, number: int) -> None:
+        """Delete the files with this number of all shards."""
+        del self._open[number]
+        for name in (moved.names[number] for moved in self._moved):
+            if name:
+                self.store.remove(name)
 
     def _measure(self) -> None:
         """Track the most bytes."""
         pieces = sum(moved.disk[group] for moved in self._moved for group in self._open)
+        pieces += sum(part.disk[0] for parts in self._gathered.values() for part in parts)
         self.peak = max(self.peak, self._written + pieces)
 
 

@@ -3,7 +3,8 @@
 A state is all live clusters in the order of their ids, cut into shards by position. A round computes the next state:
 
 1. `cut` counts what the round does, and cuts the leaders into the shards of the next state, as evenly as possible.
-2. `split` writes the rows that must move: those of clusters that join a leader in another shard.
+2. `split` writes the rows that must move: those of clusters that join a leader in another shard. Where there are many
+   shards they take two steps: `exchange.py`.
 3. `fold` reads the rows in its range of leaders and those that moved there, folds them, and writes the shard of the
    next state and its merges.
 
@@ -14,12 +15,15 @@ receipt names the one that counts.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from dask_rac.base.names import shard_name
+from dask_rac.engines.rows.exchange import arrived_at, exchange, gather
+from dask_rac.engines.rows.groups import Groups, groups_of
 from dask_rac.engines.rows.leaving import Leaving
 from dask_rac.engines.rows.packing import row_lengths, store_rows, write_round
 from dask_rac.engines.rows.receipts import (
@@ -28,7 +32,6 @@ from dask_rac.engines.rows.receipts import (
     Folded,
     Job,
     Moved,
-    arrivals,
     fresh_name,
 )
 from dask_rac.engines.rows.table import ClusterTable
@@ -47,11 +50,23 @@ def round_graph(job: Job, state: State) -> TaskGraph:
     """One round: cut, split, fold. There are as many folds as current shards; the next state may need fewer."""
     graph = TaskGraph(job.attempt)
     before, shards = graph.constant(state, "state"), range(len(state.shards))
-    places = graph.add(cut, job, before)
-    moved = graph.gather([graph.add(split, job, before, places, k) for k in shards], "moved")
+    places, groups = graph.add(cut, job, before), round_groups(job, state)
+    sent = [graph.add(split, job, before, places, groups, number) for number in shards]
+    if groups is None:
+        arrived = [graph.gather(sent, "moved")]
+    else:
+        take = partial(graph.add, gather, job, before, places, groups)
+        arrived = exchange(graph, groups, sent, take, "moved")
     for number in shards:
-        graph.add(fold, job, before, places, moved, number)
+        there = arrived[0 if groups is None else number // groups.width]
+        graph.add(fold, job, before, places, groups, there, number)
     return graph
+
+
+def round_groups(job: Job, state: State) -> Groups | None:
+    """Return the groups by way of which the shards of a state exchange rows, None if they do so directly."""
+    shards = len(state.shards)
+    return groups_of(shards) if shards > job.limits.direct_shards else None
 
 
 def cut(job: Job, state: State) -> Borders:
@@ -86,7 +101,7 @@ def cut(job: Job, state: State) -> Borders:
     )
 
 
-def split(job: Job, state: State, places: Borders, number: int) -> Moved | None:
+def split(job: Job, state: State, places: Borders, groups: Groups | None, number: int) -> Moved | None:
     """Write the rows of a shard whose leader is in another new shard."""
     if places.idle:
         return None
@@ -95,10 +110,13 @@ def split(job: Job, state: State, places: Borders, number: int) -> Moved | None:
     cuts, span = np.array(places.places), (shard.first, shard.first + shard.clusters)
     leaving = Leaving(job, state, shard, clock, lambda length, goes: move.find_moves(nearest, length, cuts, goes, span))
     clusters = leaving.clusters("ids", "size", "top") | {"leader": nearest[leaving.positions]}
-    return leaving.write(number, clusters, leaving.entries())
+    borders = None if groups is None else groups.borders(len(places.entries))
+    return leaving.write(number, clusters, leaving.entries(), borders)
 
 
-def fold(job: Job, state: State, places: Borders, moved: Sequence[Moved | None], number: int) -> Folded | None:
+def fold(
+    job: Job, state: State, places: Borders, groups: Groups | None, arrived: Sequence[Any], number: int
+) -> Folded | None:
     """Fold one shard of the next state; return None if there is no such shard."""
     if number >= len(places.entries) or places.idle:
         return None
@@ -107,7 +125,7 @@ def fold(job: Job, state: State, places: Borders, moved: Sequence[Moved | None],
     lo, hi = places.places[number : number + 2]
     with clock.phase("read"):
         nearest = nearest_of(job, state)
-        table = ClusterTable(job, state, (lo, hi), arrivals(moved, number))
+        table = ClusterTable(job, state, (lo, hi), arrived_at(groups, arrived, number))
         rows = table.rows
         clock.count("read", table.arrays)
     with clock.phase("relabel"):
