@@ -72,7 +72,7 @@ def begin(given: Any, work: Work) -> Step:
     """Check vectors or distances, and merge equal vectors, on one worker or in the threads of this process."""
     job = new_job(work, 0, 0, 0)
     with work.listening():
-        graph = single_task(prepare, job.attempt, job, given, work.budget.threads)
+        graph = single_task(prepare, job.attempt, job, given, work.budget.most_threads)
         done: Prepared = work.compute(graph)["prepare"][0]
     state = None
     if done.clusters > 1:

@@ -19,11 +19,20 @@ class Budget:
     processes: int
     threads: int
     """Threads per process."""
+    alone_memory: int = 0
+    """Bytes that a process may use while the others are idle; 0 for its share."""
+    alone_threads: int = 0
+    """Threads that it may use then; 0 for its own."""
 
     @property
     def process(self) -> int:
         """Bytes that one process may use."""
         return self.memory // self.processes
+
+    @property
+    def most_threads(self) -> int:
+        """Threads of a task that runs alone."""
+        return max(self.threads, self.alone_threads)
 
 
 SHARE = 0.5  # of the available memory, by default

@@ -15,8 +15,10 @@ Results = dict[str, list[Any]]
 class TaskGraph:
     """The tasks of one step, by layer; nothing has run yet."""
 
-    def __init__(self, token: str) -> None:
+    def __init__(self, token: str, alone: bool = False) -> None:
         self.token = token
+        self.alone = alone
+        """Whether its only task may use what other processes do not need meanwhile."""
         self.layers: dict[str, list[Delayed]] = {}
 
     def add(self, function: Callable[..., Any], *arguments: Any, name: str = "") -> Delayed:
@@ -64,8 +66,8 @@ def spread(function: Callable[..., Any], token: str, items: Sequence[tuple[Any, 
 
 
 def single_task(function: Callable[..., Any], token: str, *arguments: Any) -> TaskGraph:
-    """Return a graph of a single task."""
-    graph = TaskGraph(token)
+    """Return a graph of a single task, which runs while all others are idle."""
+    graph = TaskGraph(token, alone=True)
     graph.add(function, *arguments)
     return graph
 

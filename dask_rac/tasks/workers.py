@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import CancelledError
 from contextlib import contextmanager
@@ -19,16 +20,16 @@ from dask_rac.base.errors import InputError, ResourceError, StoppedError, StoreE
 from dask_rac.base.events import Listener
 from dask_rac.base.names import HEADER, temporary_name
 from dask_rac.files.folder import Folder
-from dask_rac.tasks import messages
+from dask_rac.tasks import messages, scratch
 from dask_rac.tasks.budget import SHARE, Budget, memory_bytes
+from dask_rac.tasks.cache import forget_state
+from dask_rac.tasks.ended import Ended
 from dask_rac.tasks.machine import versions
 from dask_rac.tasks.scheduler import RunInput, Watch, no_pulse
 from dask_rac.tasks.task_graph import Results, TaskGraph, by_layer
 
-POLL_SECONDS = 0.01
 WORKER_SECONDS = 0.1  # between two checks for a first worker
-FETCH_SECONDS = 5  # to fetch a receipt; doubled whenever that was too short
-MOST_FETCH_SECONDS = 600
+LOOK_SECONDS = 1  # between two looks whether there still is one
 MOST_SHARE = 0.7  # of a worker's memory: at 0.8, Dask pauses the worker
 
 
@@ -59,6 +60,7 @@ class Workers:
         self.pulse = no_pulse
         self.preferred: Sequence[str] = ()  # addresses of preferred workers
         self._receive = no_pulse
+        self._seen = self._looked = 0.0  # when a task last ended or a worker was seen, and when one was looked for
 
     def __str__(self) -> str:
         known = identity_of(self.client)
@@ -99,7 +101,11 @@ class Workers:
                 f"memory={memory!r} is {share / 1e9:.3g} GB for each of {len(workers)} workers, and one of them has "
                 f"{min(limits) / 1e9:.3g} GB in all: set memory='{int(most * len(workers) / 1e6)}MB' or less"
             )
-        return Budget(total, len(workers), max(worker["nthreads"] for worker in workers.values()))
+        hosts: Counter[str] = Counter()
+        for worker in workers.values():
+            hosts[worker["host"]] += worker["nthreads"]
+        threads = max(worker["nthreads"] for worker in workers.values())
+        return Budget(total, len(workers), threads, min(total, int(most)), min(hosts.values()))
 
     def compute(self, graph: TaskGraph, watch: Watch) -> Results:
         """Run a graph and return what its tasks return; nothing of it stays on the workers.
@@ -122,33 +128,25 @@ class Workers:
 
     def _compute(self, graph: TaskGraph, watch: Watch) -> Results:
         """Run a graph while the client is open."""
+        if graph.alone:
+            self.client.run(_give_back, on_error="ignore")
         preferred = {"workers": list(self.preferred), "allow_other_workers": True} if self.preferred else {}
         futures = self.client.compute(graph.tasks, optimize_graph=False, **preferred)
         layers = [name for name, tasks in graph.layers.items() for _ in tasks]
         results: list[Any] = [None] * len(futures)
-        open_tasks, seen, fetch = set(range(len(futures))), monotonic(), FETCH_SECONDS
+        open_tasks, ended = set(range(len(futures))), Ended(self.client, futures)
+        self._seen = monotonic()
         try:
             while open_tasks:
                 self.pulse()
                 self._receive()
-                ready = [k for k in sorted(open_tasks) if futures[k].done()]
-                for k in ready:
-                    try:
-                        results[k] = futures[k].result(timeout=fetch)
-                    except TimeoutError:  # the worker is gone and the task runs again, or the result is large
-                        if futures[k].status == "error":  # it is the task's own
-                            raise
-                        ready, fetch = [task for task in ready if task < k], min(2 * fetch, MOST_FETCH_SECONDS)
-                        break
+                for k, result in ended.fetch():
                     futures[k].release()
-                    watch(layers[k], results[k])
-                open_tasks.difference_update(ready)
-                if ready or workers_of(self.client):
-                    seen = monotonic()
-                if monotonic() - seen > self.patience:
-                    raise StoppedError(_no_workers(self.patience))
-                if not ready:
-                    sleep(POLL_SECONDS)
+                    open_tasks.remove(k)
+                    results[k] = result
+                    watch(layers[k], result)
+                    self._seen = monotonic()
+                self._require_workers()
         except KilledWorker as error:
             raise WorkersDiedError(
                 f"workers died repeatedly on one task ({error}), as they do when memory runs out: give the run "
@@ -159,6 +157,16 @@ class Workers:
                 futures[k].release()
         self._receive()
         return by_layer(graph, results)
+
+    def _require_workers(self) -> None:
+        """Raise if for too long no task has ended and there was no worker; look for one now and then."""
+        quiet = monotonic() - self._seen
+        if quiet > WORKER_SECONDS and monotonic() - self._looked > LOOK_SECONDS:
+            self._looked = monotonic()
+            if workers_of(self.client):
+                self._seen = self._looked
+        if quiet > self.patience:
+            raise StoppedError(_no_workers(self.patience))
 
     def _await_workers(self) -> dict[str, Any]:
         """Return the workers, waiting for the first one if necessary."""
@@ -237,6 +245,12 @@ def _while_open(client: Client, *lost: type[Exception]) -> Iterator[None]:
 def _is_disconnected(error: Exception) -> bool:
     """Whether tasks were cancelled because the scheduler has gone; a worker that dies with data cancels some, too."""
     return isinstance(error, CancelledError) and getattr(error, "reason", "").startswith("scheduler-")
+
+
+def _give_back() -> None:
+    """Release what this process keeps for the next tasks."""
+    forget_state()
+    scratch.end_tasks()
 
 
 def _sees(url: str, probe: str) -> bool:

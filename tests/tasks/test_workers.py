@@ -17,7 +17,9 @@ from distributed import Client
 
 import dask_rac
 from dask_rac.base.settings import EDGE_COLUMNS
-from dask_rac.tasks import workers
+from dask_rac.engines.rows.needs import EntrySizes, rest_bytes, rest_fits
+from dask_rac.tasks import scratch, workers
+from dask_rac.tasks.budget import Budget
 from tests.support.clients import Prefixes, local_client, nothing_left, seen_prefixes
 from tests.support.named_graphs import GRAPHS, SMALL
 from tests.support.results import assert_same
@@ -84,6 +86,34 @@ def test_more_memory_than_workers_have_is_refused_with_what_they_have(client: Cl
         dask_rac.cluster(SMALL, store=folder / "run", memory="1PB", client=client)
     advised = str(caught.value).rpartition("set memory='")[2].partition("'")[0]
     assert dask_rac.cluster(SMALL, store=folder / "run", memory=advised, client=client).n_nodes == 400
+
+
+def test_a_task_that_runs_alone_may_use_what_the_others_do_not_need(folder: Path) -> None:
+    with local_client(2, threads_per_worker=2, memory_limit="1GB") as client:
+        there = workers.Workers(client)
+        for memory, alone in ((2 * 10**8, 2 * 10**8), (10**9, 7 * 10**8)):
+            budget = there.budget(memory)
+            assert (budget.process, budget.alone_memory) == (memory // 2, alone)
+            assert (budget.threads, budget.most_threads) == (2, 4)
+        edges = write_parquet(folder / "edges.parquet", SMALL)
+        found = dask_rac.cluster(edges, store=folder / "run", shards=6, client=client)
+        assert_same(found, dask_rac.cluster(edges))
+        assert set(client.run(held_bytes).values()) == {0}
+
+
+def held_bytes() -> int:
+    """The bytes that this process keeps for the next tasks."""
+    return sum(len(slab.memory) for slab in scratch._slabs)
+
+
+def test_the_rest_is_done_alone_where_one_share_would_not_hold_it() -> None:
+    sizes, clusters, entries = EntrySizes(4, 8, 14, 1.0), 1_000_000, 10_000_000
+    needed = rest_bytes(sizes, clusters, entries)
+    kept = 2 * 7 * 4 * clusters
+    assert not rest_fits(sizes, clusters, entries, Budget(needed + kept, 2, 1))
+    assert rest_fits(sizes, clusters, entries, Budget(needed + kept, 2, 1, needed + kept, 2))
+    assert not rest_fits(sizes, clusters, entries, Budget(needed + kept - 1, 2, 1, needed + kept, 2))
+    assert not rest_fits(sizes, clusters, entries, Budget(needed + kept, 2, 1, needed - 1, 2))
 
 
 def cut_connection(client: Client) -> None:

@@ -109,7 +109,7 @@ def _rest(state: State, work: Work) -> Step:
     job = step_job(work)
     work.report(Event("rest", job.nodes, job.nodes - state.clusters))
     with work.listening():
-        results = work.compute(single_task(finish_forest, job.attempt, job, state, work.budget.threads))
+        results = work.compute(single_task(finish_forest, job.attempt, job, state, work.budget.most_threads))
     tree, files, records = results["finish_forest"][0]
     after = forest_state(
         max(1, state.round + len(records)), 0, (), (*_tree_files(state), *files), "", (*tree_groups(state), tree)

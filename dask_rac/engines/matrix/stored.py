@@ -30,7 +30,7 @@ def begin(given: Any, work: Work) -> Step:
     """Cluster all pairs on one worker, or in the threads of this process."""
     job = new_job(work, 0, 0, 0)
     with work.listening():
-        graph = single_task(merge_stored, job.attempt, job, given, work.budget.process, work.budget.threads)
+        graph = single_task(merge_stored, job.attempt, job, given, work.budget.process, work.budget.most_threads)
         tables, records, facts = work.compute(graph)["merge_stored"][0]
     return Step(None, tables, records, facts=facts)
 

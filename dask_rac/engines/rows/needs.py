@@ -142,12 +142,12 @@ class Room:
     def rest_short(self, clusters: int, entries: int, widest: int) -> int:
         """The same for the remaining rounds in memory."""
         needed = rest_bytes(self.sizes, clusters, entries) + table_bytes(self.sizes, widest)
-        return needed if needed > UNEVEN * self.budget.process + UNCOUNTED else 0
+        return needed if needed > UNEVEN * alone_bytes(self.sizes, clusters, self.budget) + UNCOUNTED else 0
 
     def good_short(self, clusters: int, entries: int, nodes: int) -> int:
         """The same for good merges in memory."""
         needed = good_bytes(self.sizes, clusters, entries, nodes)
-        return needed if needed > UNEVEN * self.budget.process + UNCOUNTED else 0
+        return needed if needed > UNEVEN * alone_bytes(self.sizes, clusters, self.budget) + UNCOUNTED else 0
 
 
 def table_bytes(sizes: EntrySizes, widest: int) -> int:
@@ -161,9 +161,20 @@ def rest_bytes(sizes: EntrySizes, clusters: int, entries: int) -> int:
     return int(REST_COPIES * sizes.entry * entries) + (60 + 12 * sizes.ids) * clusters
 
 
+def alone_bytes(sizes: EntrySizes, clusters: int, budget: Budget) -> int:
+    """Bytes that a process may use alone: the others keep only vectors over clusters, perhaps of the round before."""
+    kept = (budget.processes - 1) * 2 * VECTORS * sizes.ids * clusters
+    return max(budget.process, min(budget.alone_memory, budget.memory - kept))
+
+
 def rest_fits(sizes: EntrySizes, clusters: int, entries: int, budget: Budget) -> bool:
     """Whether the remaining rounds can run in the memory of one process."""
-    return rest_bytes(sizes, clusters, entries) <= budget.process
+    return rest_bytes(sizes, clusters, entries) <= alone_bytes(sizes, clusters, budget)
+
+
+def good_fits(sizes: EntrySizes, clusters: int, entries: int, nodes: int, budget: Budget) -> bool:
+    """Whether good merges can end the run in the memory of one process."""
+    return good_bytes(sizes, clusters, entries, nodes) <= alone_bytes(sizes, clusters, budget)
 
 
 def good_bytes(sizes: EntrySizes, clusters: int, entries: int, nodes: int) -> int:
@@ -191,7 +202,8 @@ def good_task_bytes(sizes: EntrySizes, clusters: int, entries: int, budget: Budg
 
 def good_room(sizes: EntrySizes, clusters: int, nodes: int, budget: Budget) -> int:
     """Return the most edges for which good merges have room."""
-    return max(0, budget.process - good_bytes(sizes, clusters, 0, nodes)) // (2 * (sizes.entry - TIE))
+    room = alone_bytes(sizes, clusters, budget) - good_bytes(sizes, clusters, 0, nodes)
+    return max(0, room) // (2 * (sizes.entry - TIE))
 
 
 def finisher_bytes(sizes: EntrySizes, clusters: int, edges: int) -> int:
@@ -204,8 +216,9 @@ def finisher_bytes(sizes: EntrySizes, clusters: int, edges: int) -> int:
 
 def finisher_room(sizes: EntrySizes, clusters: int, budget: Budget) -> int:
     """Return the most edges that the finisher has room for."""
-    most = range(1, max(1, budget.process // RECORD_LEAST))
-    return bisect_right(most, budget.process, key=lambda edges: finisher_bytes(sizes, clusters, edges))
+    room = alone_bytes(sizes, clusters, budget)
+    most = range(1, max(1, room // RECORD_LEAST))
+    return bisect_right(most, room, key=lambda edges: finisher_bytes(sizes, clusters, edges))
 
 
 def ending_bytes(sizes: EntrySizes, clusters: int, entries: int) -> int:

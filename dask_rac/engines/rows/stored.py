@@ -35,6 +35,7 @@ from dask_rac.engines.rows.needs import (
     ending_bytes,
     finisher_room,
     good_bytes,
+    good_fits,
     good_room,
     good_shard_entries,
     good_task_bytes,
@@ -129,7 +130,7 @@ def _good_is_due(state: State, work: Work) -> bool:
     """The same within a factor: good merges need half the memory of rounds, and take over where these do not pay."""
     sizes = entry_sizes(work)
     if work.settings.finisher and state.round and not pays_still(state, work):
-        fits = good_bytes(sizes, state.clusters, state.entries, facts_of(work).nodes) <= work.budget.process
+        fits = good_fits(sizes, state.clusters, state.entries, facts_of(work).nodes, work.budget)
     else:
         fits = rest_fits(sizes, state.clusters, state.entries, work.budget)
     if work.header.shards is None:
@@ -264,8 +265,8 @@ def _round(state: State, work: Work) -> Step:
     sweeper = Sweeper(work.store, round_groups(job, state))
     results = work.compute(round_graph(job, state), sweeper)
     moved: list[Moved] = [receipt for receipt in results["split"] if receipt is not None]
-    folded: list[Folded] = [receipt for receipt in results["fold"] if receipt is not None]
     gathered: list[Gathered] = [receipt for receipt in results.get("gather", []) if receipt is not None]
+    folded: list[Folded] = [receipt for receipt in results["fold"] if receipt is not None]
     borders: Borders = results["cut"][0]
     for layer in ([borders], moved, gathered, folded):
         work.account(layer)
@@ -341,7 +342,7 @@ def _rest(state: State, work: Work) -> Step:
     """Everything that is left, in memory."""
     job = step_job(work)
     work.report(Event("rest", job.nodes, work.merged))
-    room, threads = _finisher_edges(state, work), work.budget.threads
+    room, threads = _finisher_edges(state, work), work.budget.most_threads
     with work.listening():
         graph = single_task(finish_rest, job.attempt, job, state, work.merged, pays_still(state, work), room, threads)
         done: Rest = work.compute(graph)["finish_rest"][0]
