@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from dask_rac.kernels.rows import regroup
@@ -38,8 +38,16 @@ def leads(nearest: np.ndarray) -> dict[int, list[int]]:
     return found
 
 
+LATE = (
+    np.array([10, 0, 0, 8, 5, 4, 10, 10, 9, 8, 6], np.int32),
+    np.array([1, 2, 4, 1, 9, 2, 1, 10, 2, 1, 23], np.int32),
+)
+"""The last cluster adds nothing: it joins one before it."""
+
+
 @examples(200)
 @given(states(), st.integers(0, 20), st.integers(1, 12))
+@example(LATE, 0, 1)
 def test_leaders_are_cut_into_ranges_of_about_the_same_load(
     state: tuple[np.ndarray, np.ndarray], row_load: int, parts: int
 ) -> None:

@@ -155,7 +155,7 @@ def cut_leaders(nearest, length, row_load, load, borders):
             entries += folded
             loaded += folded + (row_load if reciprocal else 0)
         if loaded * parts >= load * due or u == last:
-            part += 1
+            part = min(part + 1, parts)  # clusters without any load may follow the last range
             borders[part, 0], borders[part, 1], borders[part, 2], borders[part, 3] = u + 1, after, entries, loaded
             due = max(due + 1, loaded * parts // load + 1)
     return part
