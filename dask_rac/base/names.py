@@ -85,7 +85,9 @@ def is_ours(folder: str, name: str) -> bool:
     return re.fullmatch(_OURS[folder], complete) is not None
 
 
-ROUTED = "routed"  # edges of the input, by pair of shards
+COUNTED = "counted"  # how often ids of each bin occur
+ROUTED = "routed"  # edges of the input, by pair of shards or by group of shards
+SORTED = "sorted"  # the edges of a group, by shard
 COMPONENT = "component"  # the component of each node, in single linkage
 ARRANGED = "arranged"  # the new position of each cluster, for good merges
 TALLY = "tally"  # what a part of an audit has added up

@@ -60,6 +60,8 @@ class Limits:
     """The most rows of the input that one task reads."""
     direct_shards: int = 512
     """The most shards that read from each other what has moved; more exchange it by way of groups of shards."""
+    direct_blocks: int = 2**22
+    """The most pairs of shards, over all pieces of the input, for which edges are written pair by pair."""
     batch_rows: int = BATCH_ROWS
     """Rows of the input that a task decodes at a time."""
     text_bytes: int = 2**27

@@ -16,7 +16,7 @@ from dask_rac.engines import engine_for
 from dask_rac.engines.choice import choose_engine, expected_pairs
 from dask_rac.engines.contract import Expected, Passes, Sizes
 from dask_rac.engines.given import open_pairs
-from dask_rac.engines.rows.intake import scan_graph
+from dask_rac.engines.rows.scanning import scan_graph
 from dask_rac.runs.options import PlanOptions, check_options
 from dask_rac.show.cards import card
 from dask_rac.tasks.budget import Budget
@@ -166,5 +166,6 @@ def count_nodes(source: EdgeSource, settings: Settings, scheduler: Scheduler, re
         return source.largest_id + 1
     report(Event("scan"))
     token = uuid.uuid4().hex[:8]
-    scanned = scheduler.compute(scan_graph(token, source, source.units(BATCH_ROWS), None, settings), lambda *_: None)
+    graph = scan_graph(token, source, source.units(BATCH_ROWS), (None, settings))
+    scanned = scheduler.compute(graph, lambda *_: None)
     return 1 + max((receipt.largest_id for receipt in scanned.get("scan", [])), default=-1)

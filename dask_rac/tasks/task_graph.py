@@ -8,6 +8,8 @@ from typing import Any
 from dask.base import compute, visualize
 from dask.delayed import Delayed, delayed
 
+Task = Delayed
+"""A task that has not run yet, as an argument of others."""
 Results = dict[str, list[Any]]
 """What the tasks of each layer returned."""
 
@@ -19,32 +21,32 @@ class TaskGraph:
         self.token = token
         self.alone = alone
         """Whether its only task may use what other processes do not need meanwhile."""
-        self.layers: dict[str, list[Delayed]] = {}
+        self.layers: dict[str, list[Task]] = {}
 
-    def add(self, function: Callable[..., Any], *arguments: Any, name: str = "") -> Delayed:
+    def add(self, function: Callable[..., Any], *arguments: Any, name: str = "") -> Task:
         """Add a task to the layer that is named after the function; its key looks like `fold-<step>-3`."""
         layer = self.layers.setdefault(name or function.__name__, [])
         key = f"{name or function.__name__}-{self.token}-{len(layer)}"
-        task: Delayed = delayed(function, pure=False, traverse=False)(*arguments, dask_key_name=key)
+        task: Task = delayed(function, pure=False, traverse=False)(*arguments, dask_key_name=key)
         layer.append(task)
         return task
 
-    def constant(self, value: Any, name: str) -> Delayed:
+    def constant(self, value: Any, name: str) -> Task:
         """Return a value that many tasks take and that is sent only once."""
-        held: Delayed = delayed(value, name=f"{name}-{self.token}", pure=False)
+        held: Task = delayed(value, name=f"{name}-{self.token}", pure=False)
         return held
 
-    def together(self, tasks: Sequence[Delayed]) -> Delayed:
+    def together(self, tasks: Sequence[Task]) -> Task:
         """The results of some tasks as one argument of another."""
-        listed: Delayed = delayed(list(tasks))
+        listed: Task = delayed(list(tasks))
         return listed
 
-    def gather(self, tasks: Sequence[Delayed], name: str) -> Delayed:
+    def gather(self, tasks: Sequence[Task], name: str) -> Task:
         """Add a barrier that gathers all receipts of a layer."""
         return self.add(list, self.together(tasks), name=name)
 
     @property
-    def tasks(self) -> list[Delayed]:
+    def tasks(self) -> list[Task]:
         """All tasks, by layer."""
         return [task for layer in self.layers.values() for task in layer]
 
@@ -78,9 +80,9 @@ def by_layer(graph: TaskGraph, results: Sequence[Any]) -> Results:
     return {name: [next(left) for _ in tasks] for name, tasks in graph.layers.items()}
 
 
-def lazy_list(parts: Sequence[Any]) -> Delayed:
+def lazy_list(parts: Sequence[Any]) -> Task:
     """Parts that Dask computes where they are needed, as one argument."""
-    listed: Delayed = delayed(parts)
+    listed: Task = delayed(parts)
     return listed
 
 

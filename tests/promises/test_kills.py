@@ -94,7 +94,7 @@ def test_killed_while_it_resumes(whole: Undisturbed, store: Path, target: str, a
 
 
 MOMENTS = [
-    ("dask_rac.engines.rows.intake.scan", False),
+    ("dask_rac.engines.rows.scanning.scan", False),
     ("dask_rac.engines.rows.tasks.split", True),
     ("dask_rac.engines.rows.tasks.fold", False),
     ("dask_rac.engines.rows.tasks.fold", True),

@@ -13,8 +13,8 @@ from tests.support.crash import layout, manifests, result_hash
 from tests.support.effort import examples
 
 INTAKE = [
-    "dask_rac.engines.rows.intake.scan",
-    "dask_rac.engines.rows.intake.route",
+    "dask_rac.engines.rows.scanning.scan",
+    "dask_rac.engines.rows.routing.route",
     "dask_rac.engines.rows.intake.build",
 ]
 ROUND = [

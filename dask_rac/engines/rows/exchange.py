@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
-from dask.delayed import Delayed
 from numpy.typing import NDArray
 
 from dask_rac.base.names import gathered_name
@@ -22,13 +21,13 @@ from dask_rac.engines.rows.table import arrive
 from dask_rac.kernels.rows import move
 from dask_rac.store.manifest import State
 from dask_rac.tasks.scratch import begin_task, borrow
-from dask_rac.tasks.task_graph import TaskGraph
+from dask_rac.tasks.task_graph import Task, TaskGraph
 
-Take = Callable[[Delayed, tuple[int, int]], Delayed]
+Take = Callable[[Task, tuple[int, int]], Task]
 """Adds the task that sorts what a batch of shards has sent to a group; they are numbered."""
 
 
-def exchange(graph: TaskGraph, groups: Groups, sent: Sequence[Delayed], take: Take, name: str) -> list[Delayed]:
+def exchange(graph: TaskGraph, groups: Groups, sent: Sequence[Task], take: Take, name: str) -> list[Task]:
     """Add the tasks by which what was sent to groups goes on to their shards; return what arrives at each group."""
     batches = [graph.gather(sent[first:stop], name) for first, stop in groups.batches(len(sent))]
     return [

@@ -12,9 +12,11 @@ from numpy.typing import NDArray
 from dask_rac.edges.source import EdgeSource
 from dask_rac.edges.units import Unit
 from dask_rac.engines.contract import EdgeArrays, EdgePiece, Work
-from dask_rac.engines.rows.intake import intake_graph, lay_out, scan_graph
+from dask_rac.engines.rows.intake import intake_graph
+from dask_rac.engines.rows.layout import lay_out
 from dask_rac.engines.rows.needs import EntrySizes
 from dask_rac.engines.rows.receipts import new_job
+from dask_rac.engines.rows.scanning import Histogram, count_entries, counts_of, scan_graph
 from dask_rac.files.arrays import read_array
 from dask_rac.files.folder import Folder
 from dask_rac.store.manifest import ShardRecord
@@ -77,9 +79,10 @@ def edge_pieces(source: EdgeSource, unite: bool, work: Work) -> Sequence[EdgePie
     sizes = EntrySizes.of(work.settings, nodes, source.rows, work.header.weights)
     rows = max(1, min(work.limits.unit_rows, task // (8 * (2 * sizes.ids + sizes.weight))))
     units = source.units(rows)
-    scanned = work.compute(scan_graph(work.attempt, source, units, nodes, work.settings)).get("scan", [])
-    layout = lay_out(scanned, nodes, max(1, task // (16 * sizes.entry)))
-    job = new_job(work, nodes, work.facts.edges, 0)
+    job, room = new_job(work, nodes, work.facts.edges, 0), max(1, task // (16 * sizes.entry))
+    histogram = Histogram.of(2 * source.rows // room, job)
+    results = work.compute(scan_graph(work.attempt, source, units, (nodes, work.settings), histogram))
+    layout = lay_out(count_entries(counts_of(results), nodes, histogram), nodes, room).within(len(units), work.limits)
     built = work.compute(intake_graph(job, source, units, layout, rows))["build"]
     return [ShardPiece(work.store, receipt.shard) for receipt in built]
 

@@ -19,16 +19,8 @@ from dask_rac.edges.source import EdgeSource
 from dask_rac.engines.contract import Step, Work
 from dask_rac.engines.rows.good_tasks import good_graph, settling_graph
 from dask_rac.engines.rows.handover import Rest, finish_rest
-from dask_rac.engines.rows.intake import (
-    Built,
-    Routed,
-    Scanned,
-    count_entries,
-    intake_graph,
-    lay_out,
-    save_rows,
-    scan_graph,
-)
+from dask_rac.engines.rows.intake import Built, intake_graph, save_rows
+from dask_rac.engines.rows.layout import lay_out
 from dask_rac.engines.rows.load import Graph
 from dask_rac.engines.rows.needs import (
     EntrySizes,
@@ -44,6 +36,8 @@ from dask_rac.engines.rows.needs import (
 )
 from dask_rac.engines.rows.pace import JUDGED, pays, rounds_until, stalls
 from dask_rac.engines.rows.receipts import Arranged, Borders, Folded, Gathered, Job, Moved, Receipt, United, new_job
+from dask_rac.engines.rows.routing import Routed
+from dask_rac.engines.rows.scanning import Histogram, Scanned, count_entries, counts_of, scan_graph
 from dask_rac.engines.rows.sizes import (
     at_least,
     batch_rows,
@@ -52,7 +46,7 @@ from dask_rac.engines.rows.sizes import (
     shard_entries,
     unit_rows,
 )
-from dask_rac.engines.rows.sweeper import GoodSweeper, Sweeper
+from dask_rac.engines.rows.sweeper import GoodSweeper, IntakeSweeper, Sweeper
 from dask_rac.engines.rows.tasks import round_graph, round_groups
 from dask_rac.engines.rows.within import merges_within
 from dask_rac.files.tables import TableRecord
@@ -216,25 +210,27 @@ def _ingest(source: EdgeSource, work: Work) -> Step:
     source = replace(source, batch_rows=min(source.batch_rows, batch_rows(work.budget, work.limits)))
     units = source.units(unit_rows(EntrySizes.of(settings, 1, 1, work.header.weights), work.budget, work.limits))
     work.report(Event("scan"))
-    graph = scan_graph(uuid.uuid4().hex[:8], source, units, n_nodes, settings)
-    scanned: list[Scanned] = work.compute(graph).get("scan", [])
+    histogram = Histogram.of(_expected_shards(source, work), new_job(work, 0, 0, 0))
+    found = work.compute(scan_graph(uuid.uuid4().hex[:8], source, units, (n_nodes, settings), histogram))
+    scanned: list[Scanned] = found.get("scan", [])
     work.account(scanned)
     largest_id = max((receipt.largest_id for receipt in scanned), default=-1)
     nodes = largest_id + 1 if n_nodes is None else n_nodes
     edges = sum(receipt.rows - receipt.loops for receipt in scanned)
-    sizes, room = _planned(work, nodes, edges, int(count_entries(scanned, nodes)[0].max(initial=0)))
+    counted = count_entries(counts_of(found), nodes, histogram)
+    sizes, room = _planned(work, nodes, edges, int(counted.bins.max(initial=0)))
     least = min((receipt.least for receipt in scanned), default=math.inf)
     largest = max((receipt.largest for receipt in scanned), default=-math.inf)
     check_total(max(0.0, largest), edges)
     if settings.duplicates == "error":
         check_missing(settings.resolved(largest), nodes, least, largest)
-    layout = lay_out(scanned, nodes, room, sizes.node_load)
+    layout = lay_out(counted, nodes, room, sizes.node_load).within(len(units), work.limits)
     job = _first_job(work, nodes, edges, room, largest)
     work.report(Event("ingest", nodes))
-    rows = unit_rows(sizes, work.budget, work.limits)
-    results = work.compute(intake_graph(job, source, units, layout, rows))
-    routed: list[Routed] = [piece for pieces in results.get("route", []) for piece in pieces]
+    rows, sweeper = unit_rows(sizes, work.budget, work.limits), IntakeSweeper(work.store, layout)
+    results = work.compute(intake_graph(job, source, units, layout, rows), sweeper)
     built: list[Built] = results["build"]
+    routed: list[Routed] = [part for name in ("route", "sort") for sent in results.get(name, []) for part in sent.parts]
     work.account(routed)
     work.account(built)
     if conflicts := [receipt.conflict for receipt in built if receipt.conflict]:
@@ -253,7 +249,14 @@ def _ingest(source: EdgeSource, work: Work) -> Step:
         min((receipt.smallest_id for receipt in scanned if receipt.rows), default=0) if n_nodes is None else 0,
     )
     check_missing(settings.resolved(facts.largest), nodes, facts.least, facts.largest)
-    return Step(state, scratch=sum(piece.disk for piece in routed), facts=facts)
+    return Step(state, scratch=sweeper.peak - state.bytes, facts=facts)
+
+
+def _expected_shards(source: EdgeSource, work: Work) -> int:
+    """Return about how many shards there will be, before the input has been read."""
+    sizes = EntrySizes.of(work.settings, work.header.n_nodes or 1, source.rows, work.header.weights)
+    fit = work.budget.threads * sizes.task(2 * source.rows) / work.budget.process
+    return max(math.ceil(fit), work.header.shards or 0)
 
 
 def _round(state: State, work: Work) -> Step:

@@ -2,13 +2,70 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import Counter, defaultdict
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Any
 
 from dask_rac.engines.rows.groups import Groups
+from dask_rac.engines.rows.layout import Layout
 from dask_rac.engines.rows.receipts import Folded, Gathered, Moved, United, piece_ranges
+from dask_rac.engines.rows.routing import Routed
 from dask_rac.files.folder import Folder
+
+
+class IntakeSweeper:
+    """Deletes edges on their way as soon as all tasks that read them are done, and tracks disk usage.
+
+    Edges that go by block stay until the step counts: every shard reads from every file.
+    """
+
+    def __init__(self, store: Folder, layout: Layout) -> None:
+        self.store = store
+        self.peak = 0
+        """The most bytes that edges on their way and shards took at any time."""
+        self._disk = 0
+        self._groups = layout.groups
+        self._sent: dict[int, list[Routed]] = defaultdict(list)
+        self._sorted: dict[int, list[Routed]] = defaultdict(list)
+        self._ended: Counter[tuple[str, int]] = Counter()
+
+    def __call__(self, layer: str, receipt: Any) -> None:
+        """Record that a task is done."""
+        if layer == "route":
+            self._write(self._sent[receipt.batch], receipt.parts)
+        elif layer == "sort":
+            self._write(self._sorted[receipt.group], receipt.parts)
+            self._end(self._sent, "batch", receipt.batch, self._count())
+        elif layer == "build":
+            self._disk += receipt.shard.bytes
+            self.peak = max(self.peak, self._disk)
+            self._fold(receipt.number)
+
+    def _write(self, files: list[Routed], parts: Sequence[Routed]) -> None:
+        """Record files that were written."""
+        files.extend(parts)
+        self._disk += sum(part.disk for part in parts)
+        self.peak = max(self.peak, self._disk)
+
+    def _count(self) -> int:
+        """Number of groups."""
+        return self._groups.count if self._groups is not None else 0
+
+    def _fold(self, number: int) -> None:
+        """Record that a shard has been built."""
+        if self._groups is not None:
+            group = number // self._groups.width
+            first, stop = self._groups.span(group)
+            self._end(self._sorted, "group", group, stop - first)
+
+    def _end(self, files: dict[int, list[Routed]], kind: str, number: int, readers: int) -> None:
+        """Record that a task has read some files; delete them if all have that do."""
+        self._ended[kind, number] += 1
+        if self._ended[kind, number] == readers:
+            for part in files.pop(number, []):
+                self.store.remove(part.name)
+                self._disk -= part.disk
 
 
 class Sweeper:

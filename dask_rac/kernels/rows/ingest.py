@@ -77,6 +77,39 @@ def fill_blocks(edges, owner, at, out, grid):
 
 
 @kernel
+def count_ends(source, target, owner, counts, grid):
+    """Count the edges of each owner `[first, stop)`, without self loops: once where both ends have the same."""
+    shift, first, stop = grid
+    for e in range(len(source)):
+        if source[e] == target[e]:
+            continue
+        a, b = owner[source[e] >> shift], owner[target[e] >> shift]
+        if first <= a < stop:
+            counts[a - first] += 1
+        if b != a and first <= b < stop:
+            counts[b - first] += 1
+
+
+@kernel
+def fill_ends(edges, owner, at, out, grid):
+    """Write every edge to the owners of its ends, from `at` on, without self loops."""
+    source, target, weight = edges
+    out_source, out_target, out_weight = out
+    shift, first, stop = grid
+    for e in range(len(source)):
+        u, v = source[e], target[e]
+        if u == v:
+            continue
+        a, b = owner[u >> shift], owner[v >> shift]
+        for side in range(1 + (b != a)):
+            place = (b if side else a) - first
+            if 0 <= place < stop - first:
+                k = at[place]
+                out_source[k], out_target[k], out_weight[k] = u, v, weight[e]
+                at[place] = k + 1
+
+
+@kernel
 def count_ids(column, bins, shift):
     """Count how often ids occur in each bin of `2 ** shift` ids."""
     for e in range(len(column)):
