@@ -34,7 +34,7 @@ def test_tasks_have_names_that_a_dashboard_can_show(client: Client, folder: Path
     seen = client.run_on_scheduler(seen_prefixes)
     assert {"scan", "route", "build", "cut", "split", "fold", "finish_rest"} <= seen
     assert seen <= {"scan", "route", "build", "cut", "split", "fold", "finish_rest"} | {
-        "routed", "moved", "source", "layout", "state", "list",
+        "routed", "moved", "source", "histogram", "layout", "state", "list",
     }  # fmt: skip
     dask_rac.cluster(edges, store=folder / "threads", shards=3)
     assert client.run_on_scheduler(seen_prefixes) == set(), "a client that is not current was used"
