@@ -223,7 +223,7 @@ def test_changed_vectors_are_noticed_between_steps(tmp_path: Path) -> None:
 def test_vectors_that_no_process_can_pass_over_are_refused_first() -> None:
     pairs, settings = vector_pairs(any_points(9, 50, "points", 3), "euclidean"), settings_of("average", "euclidean")
     with pytest.raises(ResourceError, match=r"a pass over all pairs of 50 vectors needs .* set memory='\d+MB' or more"):
-        stored.refuse_pass(pairs, Budget(10**6, 1, 1), settings, FEW)
+        stored.refuse_pass(pairs, Budget(10**5, 1, 1), settings, FEW)
     stored.refuse_pass(pairs, Budget(10**9, 1, 1), settings, FEW)
 
 

@@ -18,6 +18,7 @@ from scipy.spatial.distance import pdist, squareform
 import dask_rac
 from dask_rac.runs import loop
 from dask_rac.store import manifest
+from tests.support.resident import measured
 from tests.support.results import assert_same
 
 RNG = np.random.default_rng(0)
@@ -126,6 +127,40 @@ def test_the_plan_chooses_by_memory(linkage: str, engine: str, path: Path, tmp_p
     assert plan.to_json()["passes"]["tiles"] == plan.passes.tiles
     found = dask_rac.cluster(many, linkage, metric="euclidean", memory="100MB")
     same_tree(found, dask_rac.cluster(many, linkage, metric="euclidean"))
+
+
+@pytest.mark.parametrize("linkage", ["complete", "average", "single"])
+def test_what_a_plan_allows_runs_through_a_store(linkage: str, tmp_path: Path) -> None:
+    np.save(tmp_path / "many.npy", RNG.random((4000, 8), np.float32))
+    wanted: dict[str, Any] = {"metric": "euclidean", "memory": "40MB", "engine": "certain"}
+    assert dask_rac.plan(tmp_path / "many.npy", linkage, **wanted).memory <= 40e6
+    found = dask_rac.cluster(tmp_path / "many.npy", linkage, **wanted, store=tmp_path / "run")
+    same_tree(found, dask_rac.cluster(np.load(tmp_path / "many.npy"), linkage, metric="euclidean", engine="matrix"))
+
+
+def test_a_plan_refuses_what_a_run_would(path: Path, tmp_path: Path) -> None:
+    wanted: dict[str, Any] = {"metric": "euclidean", "memory": "1MB", "engine": "certain"}
+    for attempt in (dask_rac.plan, lambda *given, **named: dask_rac.cluster(*given, **named, store=tmp_path / "run")):
+        with pytest.raises(dask_rac.ResourceError, match=r"a pass over all pairs of \d+ vectors needs 2 MB in each"):
+            attempt(path, "complete", **wanted)
+
+
+def pairs_in(memory: str, linkage: str, vectors: Path, store: Path) -> str:
+    """Cluster within a budget; returns the engine that the plan names."""
+    dask_rac.cluster(vectors, linkage, metric="euclidean", memory=memory, store=store, progress=False)
+    return dask_rac.plan(vectors, linkage, metric="euclidean", memory=memory).engine
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize(
+    ("linkage", "engine"), [("ward", "points"), ("complete", "certain"), ("average", "certain"), ("single", "certain")]
+)
+def test_a_process_stays_within_its_budget(linkage: str, engine: str, tmp_path: Path) -> None:
+    """The matrix would take 900 MB; 500 MB are for the interpreter, its libraries and kernels."""
+    np.save(tmp_path / "many.npy", RNG.normal(size=(15_000, 64)).astype(np.float32))
+    chosen, peak = measured(pairs_in, "200MB", linkage, tmp_path / "many.npy", tmp_path / "run")
+    assert chosen == engine
+    assert peak <= 700e6
 
 
 def test_an_engine_that_cannot_do_it_is_refused(path: Path, tmp_path: Path) -> None:

@@ -47,13 +47,15 @@ class CertainEngine:
             return _spanning_sizes(given, budget)
         if given.pairs is None or given.nodes < 2:
             return _usual_sizes(given, budget)
+        stored.refuse_pass(given.pairs, budget, settings, Limits())
         with new_team() as team:
             survey = survey_pairs(given.pairs, budget.process, settings, team, Limits())
         pairs = triangle_entries(given.nodes)
         tiles = (1 + survey.stages) * -(-pairs // Limits().band_pairs)
         near = f"{survey.k} nearest of each" if survey.k else f"within {abs(survey.eps):.6g}"
         passes = Passes(1 + survey.stages, tiles, f"{near}, about {survey.edges:,} pairs", survey.left)
-        return Sizes(1, survey.memory, survey.memory, survey.disk + 40 * given.nodes, TaskGraph("plan"), passes=passes)
+        memory = max(survey.memory, stored.pass_bytes(given.pairs, budget, settings, Limits()))
+        return Sizes(1, memory, memory, survey.disk + 40 * given.nodes, TaskGraph("plan"), passes=passes)
 
     def begin(self, given: Any, work: Work) -> Step:
         """Check vectors, and merge equal ones."""

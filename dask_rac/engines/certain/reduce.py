@@ -49,14 +49,17 @@ def reducer_of(pairs: VectorPairs, groups: Grouped, code: int) -> Reducer:
     return Differences(pairs, order, code)
 
 
-def reduce_bytes(pairs: VectorPairs, clusters: int, code: int, threads: int) -> int:
-    """Return the memory that a pass needs in one process, beside the vectors and the triangle of clusters."""
+def reduce_bytes(pairs: VectorPairs, clusters: int, code: int, threads: int, near: int = NEAR_ENTRIES) -> int:
+    """Return the memory that a pass needs in one process, beside the vectors and the triangle of clusters.
+
+    `near` are the entries that a thread searches for near clusters at a time.
+    """
     source = pairs.source
     if source.sparse:
         copies = SPARSE_BYTES * source.entries + 16 * threads * source.rows
     else:
         copies = 8 * clusters * source.dimensions if suits_centres(pairs, code) else 0
-    return ROW_BYTES * source.rows + copies + threads * (tile_bytes(source.dimensions) + 8 * NEAR_ENTRIES)
+    return ROW_BYTES * source.rows + copies + threads * (tile_bytes(source.dimensions) + 8 * near)
 
 
 def reduced_triangle(

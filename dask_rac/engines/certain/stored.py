@@ -16,7 +16,7 @@ Where the matrix would not fit, a stage comes first:
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
@@ -105,15 +105,25 @@ def _survey(state: State, work: Work) -> Step:
 
 def refuse_pass(pairs: AllPairs, budget: Budget, settings: Settings, limits: Limits) -> None:
     """Raise if a process cannot hold what a pass over all pairs of vectors needs."""
-    if not isinstance(pairs, VectorPairs):
-        return
-    bands = 8 * budget.threads * min(limits.band_entries, triangle_entries(pairs.nodes))
-    needed = pairs.source.bytes + bands + reduce_bytes(pairs, 0, CODES[settings.linkage], budget.threads)
+    needed = pass_bytes(pairs, budget, settings, limits)
     if needed > budget.process:
         raise ResourceError(
             f"a pass over all pairs of {pairs.nodes:,} vectors needs {size_text(needed)} in each process, and "
             f"{size_text(budget.process)} may be used: set memory='{-(-needed * budget.processes // 10**6)}MB' or more"
         )
+
+
+def pass_bytes(pairs: AllPairs, budget: Budget, settings: Settings, limits: Limits) -> int:
+    """Return what a pass over all pairs of vectors needs in a process: the vectors, and a band for each thread."""
+    if not isinstance(pairs, VectorPairs):
+        return 0
+    bands = 8 * budget.threads * min(entries_of(budget, limits), triangle_entries(pairs.nodes))
+    return pairs.source.bytes + bands + reduce_bytes(pairs, 0, CODES[settings.linkage], budget.threads, near=0)
+
+
+def entries_of(budget: Budget, limits: Limits) -> int:
+    """Return the most entries of a band: those that threads have at a time take no more than a quarter of a process."""
+    return max(1, min(limits.band_entries, budget.process // (4 * 8 * budget.threads)))
 
 
 def _near(state: State, work: Work) -> Step:
@@ -249,7 +259,8 @@ def _spans(state: State, place: Place, work: Work) -> list[Span]:
     if not isinstance(pairs, VectorPairs):
         return _given_spans(state.clusters, work)
     left, _ = tasks.read_left(work.store, place)
-    return band_spans(groups_left(start, left, CODES[work.settings.linkage]).begin, work.limits)
+    limits = replace(work.limits, band_entries=entries_of(work.budget, work.limits))
+    return band_spans(groups_left(start, left, CODES[work.settings.linkage]).begin, limits)
 
 
 def band_spans(begin: Any, limits: Limits) -> list[Span]:
