@@ -69,7 +69,7 @@ def climb_merges(merges, fault, position, size, climb):
 
 
 @inlined
-def _sum(line, kind):
+def sum_of(line, kind):
     """Return the sum of weights, or of their squares; four sums, as a single one waits for each addition."""
     a = b = c = d = 0.0
     whole = len(line) - len(line) % 4
@@ -87,7 +87,7 @@ def _sum(line, kind):
 
 
 @inlined
-def _largest(line, sign):
+def largest_of(line, sign):
     """Return the largest weight, or the largest negated one; NaN, an invalid weight, stays."""
     largest = -np.inf
     for k in range(len(line)):
@@ -123,10 +123,10 @@ def take_run(plan, line, low, high, rest):
     """Return the total of a run of weights; `rest` are the halvings beside those by the levels of their leaves."""
     run = line[low:high]
     if plan.kind >= LARGEST:
-        return _largest(run, 1.0 if plan.kind == LARGEST else -1.0)
+        return largest_of(run, 1.0 if plan.kind == LARGEST else -1.0)
     if plan.kind == HALVES:
         return _halves(run, plan.levels[low:high], rest, plan.shares)
-    return _sum(run, plan.kind)
+    return sum_of(run, plan.kind)
 
 
 @kernel

@@ -32,7 +32,10 @@ from dask_rac.results.ratios import RatioAudit
 from dask_rac.tree.leaves import place_leaves, table_leaves
 
 INEXACT = 2.0**-31
-"""Relative error of a distance that a run has computed from a product; `kernels.certain.products` keeps it below."""
+"""Relative error of a distance that a run has computed from a product; `kernels.certain.products` keeps it below.
+
+`engines.certain.centres` does so for means of sparse vectors.
+"""
 
 FAULTS = {
     kernels.NO_PAIR: "does not name two nodes, the smaller first",

@@ -23,6 +23,8 @@ from dask_rac.base.settings import Settings
 from dask_rac.base.spans import Span
 from dask_rac.engines.given import open_pairs
 from dask_rac.kernels import pairs_audit as kernels
+from dask_rac.kernels.arrays import Ids
+from dask_rac.kernels.audit_tiles import add_tiles
 from dask_rac.results.audit import Audit, EdgeTaker
 from dask_rac.results.centres_audit import follows_from_centres, take_centres
 from dask_rac.tasks.team import Team
@@ -34,9 +36,10 @@ from dask_rac.vectors.sources.chosen import reorder_rows
 PIECE = 2**20  # pairs that a thread holds, where they are handed over one by one
 ROWS = 64  # of the triangle that a thread computes at a time: with fewer, vectors are converted too often
 LINES = 2**22, 2**25  # pairs in these rows, at least and at most
+TILES = 2**25  # pairs that a thread adds at a time where it holds none of them
 
 Totals = NDArray[np.float64]
-AddRows = Callable[[NDArray[np.float64], Span, Totals], None]
+AddSpan = Callable[[Span, Totals], None]
 """Adds some rows of the triangle to the totals of merges."""
 
 KINDS = {
@@ -78,29 +81,64 @@ def _hand_over(taker: EdgeTaker, pairs: AllPairs, settings: Settings, team: Team
 
 
 def _add_totals(audit: Audit, pairs: AllPairs, settings: Settings, team: Team, report: Listener) -> None:
-    """Add all pairs to the totals of their merges, in rows."""
+    """Add all pairs to the totals of their merges."""
     climb, position = audit.climb(), audit.leaves().position
     kind = kernels.SUM if pairs.squares else KINDS[settings.linkage]
-    if isinstance(pairs, VectorPairs):
-        place = np.empty(pairs.nodes, np.int64)
-        place[pairs.nodes - 1 - position] = np.arange(pairs.nodes)  # slots, which are rows in reverse, are leaves
-        pairs = VectorPairs(reorder_rows(pairs.source, place), pairs.metric, pairs.squares)
-
-        def add_rows(entry: NDArray[np.float64], span: Span, totals: Totals) -> None:
-            kernels.add_rows(kind, entry, span, climb, totals)
+    entries = max(LINES[0], min(LINES[1], ROWS * pairs.nodes))
+    if not isinstance(pairs, VectorPairs):
+        add = _given_rows(pairs, kind, climb, position)
+    elif pairs.source.sparse:
+        add = _sparse_rows(pairs, kind, climb, position)
     else:
-        leaf = position[::-1].astype(np.int64)
-
-        def add_rows(entry: NDArray[np.float64], span: Span, totals: Totals) -> None:
-            kernels.add_scattered(kind, entry, span, leaf, climb, totals)
-
+        add, entries = _tiles(pairs, kind, climb, position), TILES
+    spans = triangle_spans(pairs.nodes, -(-triangle_entries(pairs.nodes) // entries))
+    progress = _Progress(pairs.nodes, len(spans), report)
     largest = kind in (kernels.LARGEST, kernels.LEAST)
-    audit.take_totals(_totals(pairs, (len(climb.above), largest), add_rows, team, report), climb)
+    audit.take_totals(_totals(add, spans, (len(climb.above), largest), team, progress), climb)
 
 
-def _totals(
-    pairs: AllPairs, wanted: tuple[int, bool], add_rows: AddRows, team: Team, report: Listener
-) -> NDArray[np.float64]:
+def _tiles(pairs: VectorPairs, kind: int, climb: kernels.Climb, position: Ids) -> AddSpan:
+    """Return what adds dense vectors, which are put into the order of leaves."""
+    ordered = VectorPairs(reorder_rows(pairs.source, np.argsort(position)), pairs.metric, pairs.squares)
+    given, metric = tuple(ordered.held), pairs.metric.code
+
+    def add(span: Span, totals: Totals) -> None:
+        add_tiles(kind, given, metric, span, climb, totals)
+
+    return add
+
+
+def _sparse_rows(pairs: VectorPairs, kind: int, climb: kernels.Climb, position: Ids) -> AddSpan:
+    """Return what adds sparse vectors, which are put into the order of leaves."""
+    leaves = np.argsort(position)[::-1]  # slots, which are rows in reverse, are leaves
+    ordered = VectorPairs(reorder_rows(pairs.source, leaves), pairs.metric, pairs.squares)
+    _ = ordered.held  # loaded before threads ask for it
+
+    def add(span: Span, totals: Totals) -> None:
+        kernels.add_rows(kind, _entries(ordered, span), span, climb, totals)
+
+    return add
+
+
+def _given_rows(pairs: AllPairs, kind: int, climb: kernels.Climb, position: Ids) -> AddSpan:
+    """Return what adds distances that were given, in their own order."""
+    leaf = position[::-1].astype(np.int64)
+
+    def add(span: Span, totals: Totals) -> None:
+        kernels.add_scattered(kind, _entries(pairs, span), span, leaf, climb, totals)
+
+    return add
+
+
+def _entries(pairs: AllPairs, span: Span) -> NDArray[np.float64]:
+    """Return some rows of the triangle."""
+    first, last = span
+    entry = np.empty(triangle_entries(last) - triangle_entries(first))
+    pairs.read(first, last, entry)
+    return entry
+
+
+def _totals(add: AddSpan, spans: list[Span], wanted: tuple[int, bool], team: Team, progress: _Progress) -> Totals:
     """Return the totals of all merges; `wanted` are their number, and whether they are the largest or sums.
 
     Each thread adds to totals of its own, which are united at the end.
@@ -109,20 +147,14 @@ def _totals(
     spare: SimpleQueue[Totals] = SimpleQueue()
     for _ in range(team.threads):
         spare.put(np.full(count, -np.inf if largest else 0.0))
-    entries = max(LINES[0], min(LINES[1], ROWS * pairs.nodes))
-    spans = triangle_spans(pairs.nodes, -(-triangle_entries(pairs.nodes) // entries))
-    progress = _Progress(pairs.nodes, len(spans), report)
 
-    def add(span: Span) -> None:
-        first, last = span
-        entry = np.empty(triangle_entries(last) - triangle_entries(first))
-        pairs.read(first, last, entry)
+    def add_span(span: Span) -> None:
         totals = spare.get()
-        add_rows(entry, span, totals)
+        add(span, totals)
         spare.put(totals)
         progress.add()
 
-    team.run(add, spans)
+    team.run(add_span, spans)
     united = spare.get()
     while not spare.empty():
         united = (np.maximum if largest else np.add)(united, spare.get())
@@ -147,8 +179,7 @@ def _pairs_of(
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
     """Return the nodes and the weights of the pairs in some rows, as users see them."""
     first, last = span
-    weight = np.empty(triangle_entries(last) - triangle_entries(first))
-    pairs.read(first, last, weight)
+    weight = _entries(pairs, span)
     if pairs.squares:
         np.sqrt(weight, out=weight)
     slots = np.arange(first, last)

@@ -183,11 +183,38 @@ def test_parts_and_threads_change_nothing(linkage: str, metric: str, monkeypatch
     settings = checked_settings(linkage, None, _weights(metric), None, metric=metric)
     monkeypatch.setattr(pairs_audit, "ROWS", 1)
     monkeypatch.setattr(pairs_audit, "LINES", (100, 200))
+    monkeypatch.setattr(pairs_audit, "TILES", 200)
     monkeypatch.setattr(centres_audit, "BLOCK", 600)
     monkeypatch.setattr("dask_rac.vectors.pairs.triangle.SPAN_ITEMS", 50)
     found = _report(vectors, merges, settings, threads=3)
     assert found.ok
     assert found.worst_error < 1e-11
+
+
+@pytest.mark.parametrize("metric", ["euclidean", "cosine"])
+@pytest.mark.parametrize("linkage", ["single", "complete", "average", "weighted"])
+def test_runs_that_go_on_in_other_tiles_are_added_up(
+    linkage: str, metric: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With 300 dimensions a tile has 256 rows and some fifty columns: here most runs of leaves cross several."""
+    random = np.random.default_rng(10)
+    points = random.normal(size=(600, 300)) + 3 * random.normal(size=(12, 300))[random.integers(0, 12, 600)]
+    settings = checked_settings(linkage, None, "distance", metric=metric)
+    merges = _merges(points, linkage, metric, None)
+    monkeypatch.setattr(pairs_audit, "TILES", 70_000)
+    monkeypatch.setattr(centres_audit, "BLOCK", 600)
+    one, three = (_report(points, merges, settings, threads=threads) for threads in (1, 3))
+    slow = _report(points, merges, settings, slow=True)
+    assert slow.ok
+    for fast in (one, three):
+        assert fast.ok
+        assert (fast.edges, fast.worst_error < 1e-13) == (slow.edges, True)
+    for at in range(0, 599, 37):
+        wrong = merges._replace(height=merges.height.copy())
+        wrong.height[at] = np.nextafter(wrong.height[at], 0) if linkage in ("single", "complete") else 0.0
+        found = _report(points, wrong, settings).first_wrong
+        assert found is not None
+        assert found.expected == pytest.approx(merges.height[at], rel=1e-12)
 
 
 def test_progress_counts_parts(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -198,6 +225,7 @@ def test_progress_counts_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     )
     monkeypatch.setattr(pairs_audit, "ROWS", 1)
     monkeypatch.setattr(pairs_audit, "LINES", (100, 200))
+    monkeypatch.setattr(pairs_audit, "TILES", 200)
     events: list[Event] = []
     with Team(2) as team:
         audit_pairs(Audit(400, merges, settings), points, settings, team, events.append)
@@ -224,3 +252,17 @@ def test_a_height_that_rounding_cannot_tell_from_zero_is_no_error() -> None:
     report = _report(given_, _merges(given_, "average", "cosine"), settings)
     assert report.ok
     assert report.worst_error < 1e-9
+
+
+@pytest.mark.parametrize("metric", ["cosine", "sqeuclidean"])
+@pytest.mark.parametrize(("engine", "form"), [("points", "dense"), ("certain", "dense"), ("certain", "sparse")])
+def test_vectors_near_each_other_and_far_from_zero_pass(engine: str, form: str, metric: str) -> None:
+    """What rounding does to means must be within what an audit allows, however far the origin is."""
+    for seed, away in enumerate((30, 300, 1e4, 1e6)):
+        points = np.random.default_rng(seed).normal(size=(40, 3)) + away
+        vectors = _given(points, metric, form)
+        expected = dask_rac.cluster(_given(points, metric), "average", metric=metric, engine="matrix")
+        found = dask_rac.cluster(vectors, "average", metric=metric, engine=engine)
+        assert found.verify().ok
+        if form == "dense":
+            assert np.allclose(np.sort(found.merges["height"]), np.sort(expected.merges["height"]), rtol=1e-13, atol=0)

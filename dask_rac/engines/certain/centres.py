@@ -75,7 +75,7 @@ class Centres:
         if self._metric == INNER:
             add_totals((block, lengths), self._order, means)
             return means
-        find_means((block, lengths), _origin_of(block, self._metric), self._order, means, self._spreads)
+        find_means((block, lengths), _origin_of(block, lengths), self._order, means, self._spreads)
         return means
 
     def _sparse_means(self, block: Any) -> SparsePoints:
@@ -104,9 +104,8 @@ class Centres:
         return Points(block, np.zeros(1, np.int64), np.empty(0, np.int32), np.empty(0), np.empty(0))
 
 
-def _origin_of(block: NDArray[Any], metric: int) -> NDArray[np.float64]:
-    """Return a point amid the vectors, which a few far ones do not move; for cosines 0."""
-    if metric == COSINE:
-        return np.zeros(block.shape[1])
+def _origin_of(block: NDArray[Any], lengths: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return a point amid the vectors, which a few far ones do not move; they are divided by lengths, if there are."""
     sample = np.linspace(0, len(block) - 1, min(SAMPLE, len(block))).astype(np.int64)
-    return np.asarray(np.median(block[sample].astype(np.float64), axis=0))
+    vectors = block[sample].astype(np.float64)
+    return np.asarray(np.median(vectors / lengths[sample, None] if len(lengths) else vectors, axis=0))

@@ -116,14 +116,14 @@ def new_screen(code: int, centroids: Centroids, frame: Frame) -> Screen:
 
 
 def _centroids(source: VectorSource, start: Start, code: int) -> Centroids:
-    """Return the vectors as clusters: less the origin, or scaled to length 1."""
+    """Return the vectors as clusters: scaled to length 1 for cosines, and less the origin but for products."""
     mean = np.empty((source.rows, source.dimensions))
     for first, last in batches(0, source.rows, max(1, READ_VALUES // source.dimensions)):
         block = source.read(first, last)
         mean[first:last] = block
         if code == weights.COSINES:
             mean[first:last] /= np.sqrt(squares(block))[:, None]
-    if code in (weights.WARD, weights.SQUARES):
+    if code != weights.PRODUCTS:
         mean -= _origin(mean.min(axis=0), mean.max(axis=0))
     return Centroids(mean, start.size.astype(np.float64), np.zeros(source.rows))
 
@@ -151,4 +151,5 @@ def _frame(mean: NDArray[np.float64], code: int) -> Frame:
         largest = max(largest, float(np.abs(block - centre).max(initial=0.0)))
         radius = max(radius, float(squares(block).max(initial=0.0)))
     scale = float(np.exp2(-np.ceil(np.log2(largest)))) if largest else 1.0
-    return Frame(centre, scale, (dimensions + TERMS) * UNIT, float(np.sqrt(radius)))
+    slack = float(np.expm1((dimensions + TERMS) * UNIT))  # at least (1 + UNIT)**terms - 1
+    return Frame(centre, scale, slack, float(np.sqrt(radius)))

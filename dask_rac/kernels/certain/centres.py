@@ -9,10 +9,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dask_rac.kernels.certain.differences import widen
 from dask_rac.kernels.jit import kernel
 from dask_rac.kernels.vectors.pairs import COSINE, Points, weigh
-from dask_rac.kernels.vectors.triangle import row_start
+from dask_rac.kernels.vectors.triangle import row_start, widen
 
 
 class Spreads(NamedTuple):

@@ -3,20 +3,11 @@
 import numpy as np
 
 from dask_rac.kernels.certain.fold import first_column, fold_tile
-from dask_rac.kernels.jit import inlined, kernel
+from dask_rac.kernels.jit import kernel
 from dask_rac.kernels.vectors.lanes import LANES
-from dask_rac.kernels.vectors.triangle import PANEL_VALUES, weigh_line
+from dask_rac.kernels.vectors.triangle import PANEL_VALUES, weigh_line, widen
 
 COLUMNS = 256  # of a tile, at most
-
-
-@inlined
-def widen(given, row, out, step):
-    """Write the float64 values of a vector to every `step`-th place, divided by its length if there are lengths."""
-    vectors, lengths = given
-    for k in range(vectors.shape[1]):
-        x = np.float64(vectors[row, k])
-        out[step * k] = x / lengths[row] if len(lengths) else x
 
 
 @kernel

@@ -11,17 +11,16 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dask_rac.kernels.certain.differences import widen
 from dask_rac.kernels.certain.fold import add_row, clear, first_column, fold_line, piece_end
 from dask_rac.kernels.jit import inlined, kernel
 from dask_rac.kernels.matrix.weights import LARGEST, MEAN
 from dask_rac.kernels.vectors.fours import weigh_rows
 from dask_rac.kernels.vectors.pairs import EUCLIDEAN, INNER, of_square
 from dask_rac.kernels.vectors.products import TALL, WIDE, multiply_lanes
-from dask_rac.kernels.vectors.triangle import row_start
+from dask_rac.kernels.vectors.triangle import row_start, widen
 
 DOUBLE = 2.0**-50  # above the rounding unit of weights, with room for several roundings
-CANCELS = 2.0**-22  # times the terms: of a squared distance above it, at least 31 bits are right
+CANCELS = 2.0**-22  # times the terms: of a squared distance above it, at least 30 bits are right, and 31 of its root
 
 
 class Screen(NamedTuple):

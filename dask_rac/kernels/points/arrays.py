@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 class Centroids(NamedTuple):
     """What W is computed from, one row per slot."""
 
-    mean: NDArray[np.float64]  # the mean of the vectors of the cluster, less the origin; of length 1 each for cosines
+    mean: NDArray[np.float64]  # the mean of the vectors of the cluster, of length 1 each for cosines, less the origin
     size: NDArray[np.float64]  # nodes, 0 in a dead slot
     spread: NDArray[np.float64]  # the mean squared distance of these vectors to their mean
 

@@ -37,7 +37,7 @@ def weigh_dense_rows(vectors, lengths, metric: int, rows, out) -> None:
     `lengths` are the norms by which vectors are divided first for cosines, else empty.
     """
     first, last = rows
-    dimensions = vectors.shape[1]
+    dimensions, given = vectors.shape[1], (vectors, lengths)
     step = max(1, min(ROWS, ROWS_VALUES // dimensions, last - first))
     width = LANES * max(1, PANEL_VALUES // (LANES * dimensions))
     own = np.empty((step, dimensions), np.float64)
@@ -46,23 +46,23 @@ def weigh_dense_rows(vectors, lengths, metric: int, rows, out) -> None:
     for start in range(first, last, step):
         stop = min(start + step, last)
         for slot in range(start, stop):
-            _widen(vectors, lengths, slot, own[slot - start], 1)
+            widen(given, len(vectors) - 1 - slot, own[slot - start], 1)
         for begin in range(0, stop - 1, width):
             for t in range(begin, min(begin + width, stop - 1)):
                 panel, lane = divmod(t - begin, LANES)
-                _widen(vectors, lengths, t, panels[panel, lane:], LANES)
+                widen(given, len(vectors) - 1 - t, panels[panel, lane:], LANES)
             for slot in range(max(start, begin + 1), stop):
                 at = row_start(slot) - row_start(first)
                 weigh_line(own, slot - start, panels, metric, out[at + begin : at + min(begin + width, slot)], rest)
 
 
 @inlined
-def _widen(vectors, lengths, slot, out, step):
-    """Write the float64 values of a vector to every `step`-th place."""
-    node = len(vectors) - 1 - slot
+def widen(given, row, out, step):
+    """Write the float64 values of a vector to every `step`-th place, divided by its length if there are lengths."""
+    vectors, lengths = given
     for k in range(vectors.shape[1]):
-        x = np.float64(vectors[node, k])
-        out[step * k] = x / lengths[node] if len(lengths) else x
+        x = np.float64(vectors[row, k])
+        out[step * k] = x / lengths[row] if len(lengths) else x
 
 
 @kernel

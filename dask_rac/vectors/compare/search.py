@@ -1,13 +1,14 @@
 """Find the pairs that matter between two spans of vectors: all products in tiles, then exact weights of the candidates.
 
 How far a score may be from the true value is known beforehand. A product of d float32 terms is off by at most d times
-the rounding unit times both norms; rounding the terms themselves and adding the squared norm cost a little more. All
-vectors are centred first, because rounding would erase the small differences between large numbers. Whole numbers that
-are small enough, such as SIFT's, have exact products and need no slack at all.
+the rounding unit times both norms, and a little more for very many terms; rounding the terms themselves and adding the
+squared norm cost a little more. All vectors are centred first, because rounding would erase the small differences
+between large numbers. Whole numbers that are small enough, such as SIFT's, have exact products and need no slack.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -144,14 +145,15 @@ def _slack(side: Side, others: Side) -> NDArray[np.float64]:
         return np.zeros(len(side))
     screen, metric = side.view.screen, side.view.metric
     terms, unit = max(side.dimensions, others.dimensions) + 8, UNITS[screen]
+    share = math.expm1(terms * unit)  # at least (1 + unit)**terms - 1
     largest = float(others.norm.max(initial=0.0))
     both = side.norm + largest
     least = terms * float(np.finfo(screen).smallest_subnormal) * (2 + both)  # for products in the subnormal range
     if metric.code == MANHATTAN:
-        return unit * terms * both + least
+        return share * both + least
     if metric.code == INNER:
-        return unit * terms * side.norm * largest + least
-    return unit * (terms * side.norm * largest + 4 * largest**2) + terms * UNITS["float64"] * both**2 + least
+        return share * side.norm * largest + least
+    return share * side.norm * largest + 4 * unit * largest**2 + terms * UNITS["float64"] * both**2 + least
 
 
 def tiles(own: Side, others: Side, same: bool) -> Iterator[tuple[tuple[int, int, bool], NDArray[np.floating]]]:

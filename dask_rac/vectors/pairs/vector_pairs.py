@@ -21,7 +21,7 @@ from dask_rac.vectors.pairs.triangle import fill_rows
 from dask_rac.vectors.sources.opening import VectorSource
 
 
-class _Dense(NamedTuple):
+class DensePoints(NamedTuple):
     """Dense vectors as they were given, and their norms if they are to be divided by them."""
 
     vectors: NDArray[Any]
@@ -54,24 +54,24 @@ class VectorPairs:
 
     def fill(self, triangle: NDArray[np.float64], team: Team, report: Listener) -> None:
         """Compute the whole triangle."""
-        _ = self._held  # loaded before threads ask for it
+        _ = self.held  # loaded before threads ask for it
         fill_rows(self.read, triangle, self.nodes, team, report)
 
     def read(self, first: int, last: int, out: NDArray[np.float64]) -> None:
         """Compute rows `first` to `last` of the triangle."""
-        held, metric = self._held, self.metric.code
-        if isinstance(held, _Dense):
+        held, metric = self.held, self.metric.code
+        if isinstance(held, DensePoints):
             weigh_dense_rows(held.vectors, held.lengths, metric, (first, last), out)
         else:
             weigh_sparse_rows(held.points, held.postings, metric, (first, last), out)
 
     @cached_property
-    def _held(self) -> _Dense | SparsePoints:
+    def held(self) -> DensePoints | SparsePoints:
         """The vectors in memory."""
         block = self.source.read(0, self.nodes)
         if self.source.sparse:
             return by_dimension(as_points(block, self.metric), self.source.dimensions)
-        return _Dense(block, np.sqrt(squares(block)) if self.metric.code == COSINE else np.empty(0))
+        return DensePoints(block, np.sqrt(squares(block)) if self.metric.code == COSINE else np.empty(0))
 
 
 def by_dimension(points: Points, dimensions: int) -> SparsePoints:
