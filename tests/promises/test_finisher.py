@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -12,8 +13,12 @@ from hypothesis import strategies as st
 import dask_rac
 from dask_rac.base.events import RoundRecord
 from dask_rac.engines.contract import Limits
+from dask_rac.engines.rows import in_memory
 from dask_rac.engines.rows.pace import pays
-from tests.support.graphs import tangled_edges
+from dask_rac.engines.rows.round import finisher_round
+from dask_rac.kernels.arrays import Clusters, Merges, Rule
+from dask_rac.kernels.rows.links import Links
+from tests.support.graphs import Edges, tangled_edges
 from tests.support.limits import cluster_within
 from tests.support.results import merge_set
 
@@ -81,6 +86,43 @@ def test_finisher_is_quick_on_two_stars_of_similarities(linkage: str, missing: s
     assert len(found.rounds) <= 4
     if missing != "infinite":
         assert len(found.merges) == leaves + 1
+
+
+def double_star(leaves: int, values: int) -> tuple[Edges, int]:
+    """Two hubs that share all their leaves, and how many edges that are."""
+    hub = np.repeat((0, 1), (leaves + 1, leaves))
+    other = np.concatenate((np.arange(1, leaves + 2), np.arange(2, leaves + 2)))
+    return (hub, other, np.random.default_rng(values).integers(1, values + 1, len(hub)).astype(float)), len(hub)
+
+
+@pytest.mark.kernels
+@pytest.mark.parametrize("values", [1, 2, 10**6])
+@pytest.mark.parametrize("weights", ["distance", "similarity"])
+@pytest.mark.parametrize(("linkage", "missing"), [("average", "ignore"), ("average", "far"), ("complete", "ignore")])
+def test_the_table_of_pairs_keeps_one_slot_for_two_hubs_that_share_their_leaves(
+    linkage: str, missing: str, weights: str, values: int
+) -> None:
+    edges, count = double_star(300, values)
+    links: list[Links] = []
+
+    def finish(clusters: Clusters, held: Links, rule: Rule, merges: Merges) -> RoundRecord:
+        links.append(held)
+        return finisher_round(clusters, held, rule, merges)
+
+    with mock.patch.object(in_memory, "finisher_round", finish):
+        found = cluster_within(Limits(hand_over=2.0), edges, linkage, missing, weights)
+    assert len(found.merges) == 301
+    assert found.rounds["finisher"].iloc[-1]
+    # Each leaf brings another edge of the two hubs. In slots of their own they would be searched one after the other.
+    assert (links[0].slots >= 0).sum() <= count
+
+
+@pytest.mark.parametrize("linkage", ["average", "complete", "weighted"])
+@pytest.mark.parametrize("values", [1, 2, 10**6])
+def test_finisher_is_quick_on_two_hubs_that_share_their_leaves(linkage: str, values: int) -> None:
+    edges, _ = double_star(50_000, values)
+    missing = 0.0 if linkage == "weighted" else "ignore"
+    assert len(dask_rac.cluster(edges, linkage, missing, "similarity").merges) == 50_001
 
 
 @pytest.mark.parametrize("linkage", ["average", "complete"])

@@ -17,7 +17,7 @@ import numpy as np
 from dask_rac.kernels.jit import inlined, kernel, prefetch_read
 from dask_rac.kernels.order import breaks_tie
 from dask_rac.kernels.rows.hubs import cut_row, search_hub, update_row
-from dask_rac.kernels.rows.links import edge_of, fill_slots, find_edge, pair_hash, put_edge, slot_of
+from dask_rac.kernels.rows.links import edge_of, fill_slots, find_place, pair_hash, put_edge, replace_edge, slot_of
 from dask_rac.kernels.rows.lists import Lists, lay_rows, make_room, scan_row
 from dask_rac.kernels.rows.seen import (
     CHUNKS,
@@ -94,8 +94,8 @@ def move_edges(a, b, lists, links, rule):
             continue
         if halves:
             catch_up(values, fields, e, groups[b, GROWN] + groups[c, GROWN], rule.fill)
-        other = find_edge(slots, fields, a, c)
-        if other < 0:
+        place = find_place(slots, fields, a, c)
+        if place < 0:
             if never_again(rule.code):
                 drop_edge(fields, e, groups)
                 continue
@@ -108,6 +108,7 @@ def move_edges(a, b, lists, links, rule):
             edges[at] = e
             at += 1
             continue
+        other = edge_of(slots[place])
         kept, gone = other, e
         if groups[c, CHUNKS] > 0:
             near, far = look(c, values, fields, other, groups, rule), look(c, values, fields, e, groups, rule)
@@ -122,8 +123,7 @@ def move_edges(a, b, lists, links, rule):
         groups[b, DEGREE] -= 1
         if kept == e:
             name_ends(fields, e, a, c)
-            put_edge(slots, a, c, e)
-            filled += 1
+            replace_edge(slots, place, e)
         again = kept == e
         if hub and not again:
             shift = groups[c, GROWN] + groups[a, SCALED]

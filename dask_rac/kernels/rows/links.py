@@ -85,8 +85,8 @@ def edge_of(entry):
 
 
 @inlined
-def find_edge(slots, fields, a, b):
-    """Return the edge of a pair, -1 if there is none."""
+def find_place(slots, fields, a, b):
+    """Return the slot with the edge of a pair, -1 if there is none."""
     first = fields.shape[1] - 4
     hashed = pair_hash(a, b)
     lo, hi = min(a, b), max(a, b)
@@ -96,7 +96,7 @@ def find_edge(slots, fields, a, b):
         if slots[slot] >> EDGE_BITS == wanted:
             e = edge_of(slots[slot])
             if fields[e, first] == lo and fields[e, first + 1] == hi:
-                found = e
+                found = slot
                 break
         slot = slot + 1 if slot + 1 < len(slots) else 0
     return found
@@ -110,6 +110,15 @@ def put_edge(slots, a, b, edge):
     while slots[slot] >= 0:
         slot = slot + 1 if slot + 1 < len(slots) else 0
     slots[slot] = entry_of(edge, hashed)
+
+
+@inlined
+def replace_edge(slots, place, edge):
+    """Let a slot hold another edge of the same pair.
+
+    In a slot of its own it would come after all edges that the pair has had: two hubs may fold one for each leaf.
+    """
+    slots[place] = slots[place] & ~np.int64((1 << EDGE_BITS) - 1) | edge
 
 
 @kernel
