@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tracemalloc
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -13,22 +14,32 @@ import dask
 import numpy as np
 import pyarrow as pa
 import pytest
+import scipy.sparse as sp
 import zarr
 from hypothesis import given
 from hypothesis import strategies as st
 
 import dask_rac
 from dask_rac.base.errors import StoppedError
-from dask_rac.base.events import RoundRecord
+from dask_rac.base.events import Event, RoundRecord
 from dask_rac.base.settings import EDGE_COLUMNS
+from dask_rac.base.text import at_least
 from dask_rac.edges.source import open_edges
+from dask_rac.engines.contract import Limits
+from dask_rac.engines.rows import in_memory
 from dask_rac.engines.rows.needs import EntrySizes, finisher_bytes, finisher_room, table_bytes
 from dask_rac.engines.rows.pace import JUDGED, MOST_ROUNDS, rounds_until, stalls
+from dask_rac.engines.rows.round import finisher_round
+from dask_rac.kernels.arrays import Clusters, Merges, Rule
+from dask_rac.kernels.rows.links import Links
 from dask_rac.kernels.rows.table import table_size
+from dask_rac.show.progress import Describer
 from dask_rac.tasks.budget import Budget
 from tests.support.folders import no_fsync
+from tests.support.graphs import tangled_edges
+from tests.support.limits import cluster_within
 from tests.support.results import merge_set, merges_frame
-from tests.support.stored import Columns, steps_of, write_parquet
+from tests.support.stored import Columns, PlugPulledError, steps_of, write_parquet
 
 LEAVES = 5_000
 
@@ -63,6 +74,69 @@ def test_rounds_that_lead_nowhere_stop_with_the_memory_that_ends_them(folder: Pa
     found = dask_rac.resume(folder / "run", memory=advised(caught.value))
     expected = dask_rac.cluster(edges)
     assert merge_set(mock.Mock(merges=merges_frame(found))) == merge_set(expected)
+
+
+@pytest.mark.parametrize(
+    ("edges", "memory", "options"),
+    [
+        (star(LEAVES), 600_000, {}),
+        (tangled_edges(3_000, 60_000, 1_000, seed=5), 900_000, {"missing": "ignore"}),
+        (tangled_edges(2_000, 60_000, 1_000, seed=5), 600_000, {"weights": "similarity", "epsilon": 0.1}),
+    ],
+    ids=["star", "tangled", "within a factor"],
+)
+def test_a_round_for_lack_of_memory_says_at_once_how_much_ends_the_run(
+    edges: Columns, memory: int, options: dict[str, Any], folder: Path
+) -> None:
+    source, said = write_parquet(folder / "edges.parquet", edges), list[Event]()
+
+    def listen(event: Event) -> None:
+        said.append(event)
+        if event.wanted:
+            raise PlugPulledError
+
+    with pytest.raises(PlugPulledError):
+        dask_rac.cluster(source, store=folder / "run", memory=memory, progress=listen, **options)
+    rounds = [event for event in said if event.stage == "round" and event.record]
+    assert [event.record.deferred for event in rounds if event.record] == [False] * (len(rounds) - 1) + [True]
+    wanted = rounds[-1].wanted
+    assert f"memory='{at_least(wanted)}' would end the run in memory" in Describer()(rounds[-1])
+    plan = dask_rac.plan(source, memory=memory, **options)
+    assert memory < wanted <= plan.ending
+    assert plan.facts()["with hubs"].endswith("would end it once rounds merge few clusters")
+    assert "with hubs" not in dask_rac.plan(source, memory=plan.ending, **options).facts()
+    found = dask_rac.resume(folder / "run", memory=wanted)
+    assert len(found.rounds) == len(rounds) + 1
+    assert found.facts()["rounds"].startswith(f"{len(rounds)}, 1 of them in place of the finisher and")
+    assert len(merges_frame(found)) == len(dask_rac.cluster(edges, **options).merges)
+
+
+def test_no_memory_ends_a_run_that_has_no_finisher(folder: Path) -> None:
+    edges = write_parquet(folder / "edges.parquet", star(100))
+    assert dask_rac.plan(edges, "single", memory=100_000).ending == 0
+    assert dask_rac.plan(edges, memory=100_000).ending > 0
+
+
+@pytest.mark.parametrize("as_matrix", [False, True])
+def test_when_the_finisher_begins_all_rows_are_gone(as_matrix: bool) -> None:
+    u, v, weight = edges = tangled_edges(2_000, 100_000, 1_000, seed=5)
+    half = sp.csr_array((weight, (u, v)), shape=(2_000, 2_000))
+    given_edges = sp.csr_array(half + half.T) if as_matrix else edges
+    held = []
+
+    def finish(clusters: Clusters, links: Links, rule: Rule, merges: Merges) -> RoundRecord:
+        held.append(tracemalloc.get_traced_memory()[0] - before - sum(array.nbytes for array in links[1:]))
+        return finisher_round(clusters, links, rule, merges)
+
+    dask_rac.cluster(edges)
+    tracemalloc.start()
+    try:
+        before = tracemalloc.get_traced_memory()[0]
+        with mock.patch.object(in_memory, "finisher_round", finish):
+            cluster_within(Limits(hand_over=2.0), given_edges, missing="ignore")
+    finally:
+        tracemalloc.stop()
+    assert held[0] < 2 * len(u) + 500 * 2_000  # a row has two entries of at least 14 bytes for each edge
 
 
 def test_rounds_in_memory_that_lead_nowhere_stop_as_well(folder: Path) -> None:

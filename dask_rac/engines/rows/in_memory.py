@@ -19,7 +19,10 @@ from dask_rac.engines.rows.pace import pays, stalls
 from dask_rac.engines.rows.round import finisher_round, list_links, reciprocal_round
 from dask_rac.engines.rows.state import Shard, Space, first_shard
 from dask_rac.kernels.arrays import Merges, Rule, empty_merges, part
+from dask_rac.tasks.scratch import return_freed
 from dask_rac.tasks.team import Team
+
+NOTICED = 2**16  # edges: returning what was freed takes milliseconds, which a small graph would feel
 
 
 @dataclass
@@ -55,10 +58,10 @@ def merge_nodes(
 ) -> MergeList:
     """Average, complete and weighted linkage, from single nodes on."""
     rule = rule_of(settings)
-    space = Space(graph.rows, graph.spare, needs_counts(settings))
+    space = Space(graph.take_rows(), graph.spare, needs_counts(settings))
     started = perf_counter()
-    shard = first_shard(space, rule, team)
-    start = Start(shard, space, rule, nearest_seconds=perf_counter() - started)
+    start = Start(first_shard(space, rule, team), space, rule)
+    start.nearest_seconds = perf_counter() - started
     found = merge(start, settings, team, report, limits)
     return replace(found, loops=graph.loops, largest=graph.largest, first=graph.first)
 
@@ -80,9 +83,11 @@ def merge_rounds(start: Start, settings: Settings, team: Team, report: Listener,
             return MergeList(start.nodes or n, part(merges, None, merged), when[:merged], records, stalled=edges)
         if due and edges <= start.finisher_edges:
             report(Event("finisher", start.nodes or n, start.merged + merged))
-            links, clusters = list_links(shard, rule), shard.clusters
-            del shard  # and its rows: they take as much as all that the finisher needs
             start.space.release()
+            links, clusters = list_links(shard, rule), shard.clusters
+            del shard  # and its rows: they take as much as the edges of the finisher
+            if edges > NOTICED:
+                return_freed()
             record = finisher_round(clusters, links, rule, rest)
             if not record.merges:
                 break

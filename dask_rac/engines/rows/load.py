@@ -41,7 +41,7 @@ BYTES_A_NODE = 96  # what a run keeps per node, besides the edges
 BUILT = ("neighbour", "weight", "tie")  # arrays that belong to rows built from edges
 
 
-@dataclass(frozen=True)
+@dataclass
 class Graph:
     """A checked graph as rows."""
 
@@ -58,6 +58,12 @@ class Graph:
     """The smallest id, if the number of nodes was not given."""
     names: NodeNames | None = None
     """The names of the nodes, if ids were text."""
+
+    def take_rows(self) -> Rows:
+        """Return the rows and keep none, so that their memory is free as soon as they are used up."""
+        rows = self.rows
+        self.rows = Rows._make(np.empty(0, array.dtype) for array in rows)
+        return rows
 
 
 def load_graph(
