@@ -78,6 +78,8 @@ class Event:
     """The duration of the round, out of core."""
     bytes: int = 0
     """The bytes that the round read and wrote, out of core."""
+    wanted: int = 0
+    """The memory with which the run would end now, if rounds go on only for lack of it; 0 otherwise."""
 
 
 Listener = Callable[[Event], None]

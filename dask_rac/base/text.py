@@ -20,6 +20,12 @@ def size_text(size: float) -> str:
     return f"{size / unit:.3g} {name}"
 
 
+def at_least(size: float) -> str:
+    """Format bytes the way a user would write them, rounded up."""
+    unit, name = (1e9, "GB") if size >= 1e9 else (1e6, "MB")
+    return f"{math.ceil(10 * size / unit) / 10:g}{name}"
+
+
 class _Brief(Repr):
     """Like `repr`, but never long, whatever a file holds."""
 

@@ -201,6 +201,8 @@ class Sizes:
     """Of the memory: what each process holds for the nodes, whatever the shards."""
     passes: Passes | None = None
     """For all pairs, how often they are gone through, and for what."""
+    ending: int = 0
+    """The memory with which a run ends in memory as soon as rounds do not pay; 0 if they always do."""
 
 
 @dataclass(frozen=True)

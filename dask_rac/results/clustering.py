@@ -376,7 +376,9 @@ class Clustering(Assignment, Scoring, Queries):
             facts["heights"] = "{:.6g} to {:.6g}".format(*heights)
         finished = sum(record.merges for record in self._records if record.finisher)
         rounds = sum(not record.finisher for record in self._records)
-        facts["rounds"] = f"{rounds} and {finished:,} merges by the finisher" if finished else str(rounds)
+        deferred = sum(record.deferred for record in self._records)
+        facts["rounds"] = f"{rounds}, {deferred} of them in place of the finisher" if deferred else str(rounds)
+        facts["rounds"] += f" and {finished:,} merges by the finisher" if finished else ""
         return facts
 
 

@@ -23,6 +23,8 @@ from dask_rac.tasks.budget import Budget
 from dask_rac.tasks.client import choose_scheduler
 from dask_rac.tasks.scheduler import Scheduler
 
+HUBS = "of memory would end it once rounds merge few clusters"
+
 
 @dataclass(frozen=True)
 class Plan:
@@ -54,6 +56,8 @@ class Plan:
     """For all pairs, which engine would run."""
     passes: Passes | None = None
     """For all pairs beyond memory, how often they are gone through, and for what."""
+    ending: int = 0
+    """Bytes that end the run in memory as soon as rounds merge few clusters, as they do where hubs touch everything."""
 
     def visualize(self, *arguments: Any, **keywords: Any) -> Any:
         """Draw the graph of the first round, like `visualize` of Dask's own collections."""
@@ -93,6 +97,7 @@ class Plan:
             "for nodes": f"{size_text(self.node_bytes)} in each process",
             "disk": f"{size_text(self.disk)} beside {size_text(self.input_bytes)} of edges",
             "processes": f"{self.budget.processes} of {self.budget.threads} threads",
+            **({"with hubs": f"{size_text(self.ending)} {HUBS}"} if self.ending > self.budget.memory else {}),
             "first round": f"{self.graph!r}".strip("<>").removeprefix("Graph of "),
         }
 
@@ -155,6 +160,7 @@ def _plan(given: Expected, settings: Settings, budget: Budget, sizes: Sizes, eng
         metric=settings.metric,
         engine=engine,
         passes=sizes.passes,
+        ending=sizes.ending,
     )
 
 

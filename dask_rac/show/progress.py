@@ -15,6 +15,7 @@ from rich.table import Column
 
 from dask_rac.base.errors import InputError
 from dask_rac.base.events import Event, Listener
+from dask_rac.base.text import at_least
 from dask_rac.show.cards import State, bar, in_notebook
 
 TEXTS = {
@@ -72,6 +73,8 @@ class Describer:
             self._left = self._estimate(record.edges, event.seconds)
             text += f", {event.seconds:.1f} s, {event.bytes / event.seconds / 1e6:,.0f} MB/s"
             self._stage = f"round {record.round + 1}, {record.clusters - record.merges:,} clusters left"
+        if event.wanted:
+            text += f"; memory='{at_least(event.wanted)}' would end the run in memory"
         return text + self._left
 
     def _pace(self, event: Event) -> str:

@@ -221,6 +221,13 @@ def finisher_room(sizes: EntrySizes, clusters: int, budget: Budget) -> int:
     return bisect_right(most, room, key=lambda edges: finisher_bytes(sizes, clusters, edges))
 
 
+def due_bytes(sizes: EntrySizes, within: bool, clusters: int, entries: int, nodes: int) -> int:
+    """Bytes with which a process can end a run, exact or within a factor, from such a state where rounds do not pay."""
+    if within:
+        return good_bytes(sizes, clusters, entries, nodes)
+    return finisher_bytes(sizes, clusters, entries // 2)
+
+
 def ending_bytes(sizes: EntrySizes, clusters: int, entries: int) -> int:
     """Bytes with which a process can end a run from such a state: rounds in memory, then the finisher."""
     return max(rest_bytes(sizes, clusters, entries), finisher_bytes(sizes, clusters, entries // 2))

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 
 from dask_rac.base.errors import ResourceError
 from dask_rac.base.ids import cluster_id_dtype
 from dask_rac.base.names import attempt_folder, shard_name, step_name
 from dask_rac.base.settings import Settings
-from dask_rac.base.text import size_text
+from dask_rac.base.text import at_least, size_text
 from dask_rac.engines.contract import Expected, Limits, Sizes
-from dask_rac.engines.rows.needs import UNCOUNTED, EntrySizes, ending_bytes, rest_bytes, rest_fits, table_bytes
+from dask_rac.engines.rows.needs import (
+    UNCOUNTED,
+    EntrySizes,
+    due_bytes,
+    ending_bytes,
+    rest_bytes,
+    rest_fits,
+    table_bytes,
+)
 from dask_rac.engines.rows.receipts import Job
+from dask_rac.engines.rows.within import merges_within
 from dask_rac.store.manifest import ShardRecord, State
 from dask_rac.tasks.budget import Budget
 from dask_rac.tasks.task_graph import TaskGraph
@@ -99,7 +107,16 @@ def project(
     parts = tuple(ShardRecord(f"{first}/{shard_name(k)}", 0, nodes, 2 * rows, ()) for k in range(shards))
     graph = first_round(job, State(0, nodes, parts))
     vectors = max(sizes.vectors(budget.threads), sizes.join) * nodes
-    return Sizes(shards, sizes.entry * min(room, load), memory, projected_disk(sizes, nodes, rows), graph, vectors)
+    due = due_bytes(sizes, merges_within(settings), nodes, 2 * rows, nodes)
+    return Sizes(
+        shards,
+        sizes.entry * min(room, load),
+        memory,
+        projected_disk(sizes, nodes, rows),
+        graph,
+        vectors,
+        ending=0 if sizes.forest or not settings.finisher else budget.processes * due,
+    )
 
 
 def check_reading(whole_rows: int, budget: Budget) -> None:
@@ -137,9 +154,3 @@ def projected_memory(sizes: EntrySizes, nodes: int, load: int, shards: int, budg
     """Return the bytes of arrays that all processes hold at the peak, for shards of this load."""
     tasks = min(budget.threads, -(-shards // budget.processes)) * int(sizes.task(load))
     return budget.processes * max(sizes.vectors(budget.threads) * nodes + tasks, sizes.join * nodes)
-
-
-def at_least(size: float) -> str:
-    """Format bytes the way a user would write them, rounded up."""
-    unit, name = (1e9, "GB") if size >= 1e9 else (1e6, "MB")
-    return f"{math.ceil(10 * size / unit) / 10:g}{name}"

@@ -12,7 +12,7 @@ import numpy as np
 from dask_rac.base.errors import DamagedStoreError, StoppedError
 from dask_rac.base.events import Event, RoundRecord
 from dask_rac.base.spans import even_entries, starts_of
-from dask_rac.base.text import size_text
+from dask_rac.base.text import at_least, size_text
 from dask_rac.edges.checks import check_missing, check_total
 from dask_rac.edges.conflicts import ConflictError
 from dask_rac.edges.source import EdgeSource
@@ -24,6 +24,8 @@ from dask_rac.engines.rows.layout import lay_out
 from dask_rac.engines.rows.load import Graph
 from dask_rac.engines.rows.needs import (
     EntrySizes,
+    alone_bytes,
+    due_bytes,
     ending_bytes,
     finisher_room,
     good_bytes,
@@ -39,7 +41,6 @@ from dask_rac.engines.rows.receipts import Arranged, Borders, Folded, Gathered, 
 from dask_rac.engines.rows.routing import Routed
 from dask_rac.engines.rows.scanning import Histogram, Scanned, count_entries, counts_of, scan_graph
 from dask_rac.engines.rows.sizes import (
-    at_least,
     batch_rows,
     check_reading,
     projected_disk,
@@ -159,6 +160,14 @@ def _ending_bytes(state: State, work: Work) -> int:
     if merges_within(work.settings):
         return good_bytes(entry_sizes(work), state.clusters, state.entries, facts_of(work).nodes)
     return ending_bytes(entry_sizes(work), state.clusters, state.entries)
+
+
+def _wanted(state: State, work: Work) -> int:
+    """The memory of all processes that would end the run, 0 if there is as much: rounds go on for another reason."""
+    sizes, budget = entry_sizes(work), work.budget
+    within, nodes = merges_within(work.settings), facts_of(work).nodes
+    needed = due_bytes(sizes, within, state.clusters, state.entries, nodes)
+    return budget.processes * needed if needed > alone_bytes(sizes, state.clusters, budget) else 0
 
 
 def _stopped(what: str, needed: int, work: Work) -> StoppedError:
@@ -294,7 +303,8 @@ def _round(state: State, work: Work) -> Step:
         fold_seconds=_seconds(folded),
         deferred=work.settings.finisher and not pays_still(state, work),
     )
-    event = Event("round", facts.nodes, work.merged + borders.merges, record)
+    wanted = _wanted(after, work) if record.deferred else 0
+    event = Event("round", facts.nodes, work.merged + borders.merges, record, wanted=wanted)
     return Step(after, tables, (record,), sweeper.peak - after.bytes, event)
 
 
@@ -337,7 +347,7 @@ def _good_round(state: State, work: Work) -> Step:
         fold_seconds=_seconds(folded),
         deferred=True,
     )
-    event = Event("round", facts.nodes, work.merged + merges, record)
+    event = Event("round", facts.nodes, work.merged + merges, record, wanted=_wanted(after, work))
     return Step(after, tables, (record,), sweeper.peak - after.bytes, event)
 
 
