@@ -1,5 +1,6 @@
 """Graphs in which a few hubs touch everything, for benchmarks: web-like ones, words that occur together, stars."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,8 @@ from numpy.typing import NDArray
 
 QUARTERS = 0.57, 0.76, 0.95  # where a random number leads to the second, third and last quarter of the matrix
 PIECE = 10_000_000  # pairs drawn at a time
+
+Edges = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]
 
 
 def recursive_graph(scale: int, edges: int, seed: int = 0) -> sp.csr_array:
@@ -56,10 +59,35 @@ def word_graph(words: int = 35_000, texts: int = 120_000, seed: int = 0) -> sp.c
     return symmetric(counts.row.astype(np.int64), counts.col.astype(np.int64), counts.data)
 
 
-def star(leaves: int, equal: bool) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
+def star(leaves: int, equal: bool) -> Edges:
     """Return one node with an edge to all others, as sources, targets and weights."""
-    weights = np.ones(leaves) if equal else np.random.default_rng(0).random(leaves)
-    return np.zeros(leaves, np.int64), np.arange(1, leaves + 1), weights
+    return weighted(np.zeros(leaves, np.int64), np.arange(1, leaves + 1), equal)
+
+
+def double_star(leaves: int, equal: bool) -> Edges:
+    """Return two nodes with an edge to each other and to all others."""
+    hub = np.repeat((0, 1), (leaves + 1, leaves))
+    return weighted(hub, np.concatenate((np.arange(1, leaves + 2), np.arange(2, leaves + 2))), equal)
+
+
+def hub_chain(leaves: int, equal: bool) -> Edges:
+    """Return as many hubs in a chain as each of them has leaves."""
+    hubs = max(2, round(leaves**0.5))
+    leaf = np.arange(hubs, hubs + leaves)
+    return weighted(
+        np.concatenate((np.arange(hubs - 1), leaf % hubs)), np.concatenate((np.arange(1, hubs), leaf)), equal
+    )
+
+
+def caterpillar(leaves: int, equal: bool) -> Edges:
+    """Return a path with a leaf at each of its nodes."""
+    path = np.arange(leaves)
+    return weighted(np.concatenate((path[:-1], path)), np.concatenate((path[1:], path + leaves)), equal)
+
+
+def weighted(u: NDArray[np.int64], v: NDArray[np.int64], equal: bool) -> Edges:
+    """Return edges with equal weights or random ones."""
+    return u, v, np.ones(len(u)) if equal else np.random.default_rng(0).random(len(u))
 
 
 def symmetric(u: NDArray[np.int64], v: NDArray[np.int64], weights: NDArray[np.float64]) -> sp.csr_array:
@@ -67,3 +95,11 @@ def symmetric(u: NDArray[np.int64], v: NDArray[np.int64], weights: NDArray[np.fl
     nodes = int(max(u.max(), v.max())) + 1
     half = sp.csr_array((weights, (u, v)), shape=(nodes, nodes))
     return sp.csr_array(half + half.T)
+
+
+SHAPES: dict[str, Callable[[int, bool], Edges]] = {
+    "star": star,
+    "double star": double_star,
+    "chain of hubs": hub_chain,
+    "caterpillar": caterpillar,
+}

@@ -136,6 +136,14 @@ def test_bench_memory() -> None:
         assert line in printed
 
 
+def test_bench_finisher() -> None:
+    printed = benchmark("bench_finisher.py", "--leaves", "80", "--edges", "2000", "4000").splitlines()
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in printed if line]
+    assert {row[0] for row in rows[2:-4]} == {"star", "double star", "chain of hubs", "caterpillar"}
+    assert all(np.isfinite(float(row[3])) and np.isfinite(float(row[5])) for row in rows[2:-4])
+    assert rows[-1][4].endswith(" x")
+
+
 def test_bench_epsilon() -> None:
     printed = benchmark("bench_epsilon.py", "--edges", "3000", "--repeats", "1")
     assert printed.count("| epsilon = 0.1 |") == 2
