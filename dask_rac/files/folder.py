@@ -6,7 +6,7 @@ import errno
 import fcntl
 import os
 import shutil
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from os import PathLike, fspath
@@ -232,6 +232,16 @@ class Folder:
         else:
             with suppress(FileNotFoundError):
                 os.unlink(path)
+
+    def remove_files(self, names: Sequence[str]) -> None:
+        """Delete files, not folders, if they exist; on S3 that is one request for a thousand of them."""
+        if not self.local:
+            with suppress(FileNotFoundError):
+                self._asked(self.filesystem.rm, [self.at(name) for name in names])
+            return
+        for name in names:
+            with suppress(FileNotFoundError):
+                os.unlink(self.at(name))
 
     def free_bytes(self) -> int | None:
         """Return the free bytes of the disk; None if it is not a local disk."""

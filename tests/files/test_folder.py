@@ -44,3 +44,10 @@ def test_of_a_link_only_the_link_is_deleted(tmp_path: Path, kind: str) -> None:
     Folder(tmp_path).remove("ours")
     assert os.listdir(tmp_path) == ([] if kind == "nothing" else ["target"])
     assert kind != "folder" or os.listdir(target) == ["thesis.txt"]
+
+
+def test_several_files_are_deleted_whether_they_exist_or_not(tmp_path: Path) -> None:
+    for name in ("one", "two", "three"):
+        (tmp_path / name).write_text("x")
+    Folder(tmp_path).remove_files(["one", "none", "two"])
+    assert os.listdir(tmp_path) == ["three"]

@@ -325,6 +325,16 @@ def test_folder_is_counted_and_deleted(object_store: ObjectStore) -> None:
     assert (folder.names(), folder.bytes_of(), folder.exists()) == ([], 0, False)
 
 
+def test_files_are_deleted_in_one_request(object_store: ObjectStore) -> None:
+    folder = Folder(object_store.url("several"))
+    for name in ("one", "two", "three"):
+        folder.write(name, b"x")
+    before = len(object_store.requests())
+    folder.remove_files(["one", "none", "two"])
+    assert [request.partition("?")[0] for request in object_store.requests()[before:]] == [f"POST /{BUCKET}"]
+    assert folder.names() == ["three"]
+
+
 def test_edges_are_read_without_waste(object_store: ObjectStore, edges: str) -> None:
     source = open_edges(edges)
     units = source.units(64)

@@ -97,11 +97,16 @@ _forgotten: list[s3fs.S3FileSystem] = []  # a client that is garbage collected w
 
 
 @contextmanager
-def s3_server() -> Iterator[ObjectStore]:
-    """Run a server with an empty bucket during the block, and set up the environment of this process to use it."""
+def s3_server(counting: bool = False) -> Iterator[ObjectStore]:
+    """Run a server with an empty bucket during the block, and set up the environment of this process to use it.
+
+    A counting one writes down more of each request: `counting.steps_of`.
+    """
     port = free_port()
     endpoint = f"http://127.0.0.1:{port}"
-    program = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
+    moto = ["moto.server", "-H", "127.0.0.1", "-p", str(port)]
+    module = ["tests.support.counting", "127.0.0.1", str(port)] if counting else moto
+    program = [sys.executable, "-m", *module]
     environment = client_environment(endpoint)
     with TemporaryDirectory() as folder, (Path(folder) / "log").open("wb") as log:
         server = subprocess.Popen(

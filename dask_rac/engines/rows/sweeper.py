@@ -63,9 +63,9 @@ class IntakeSweeper:
         """Record that a task has read some files; delete them if all have that do."""
         self._ended[kind, number] += 1
         if self._ended[kind, number] == readers:
-            for part in files.pop(number, []):
-                self.store.remove(part.name)
-                self._disk -= part.disk
+            read = files.pop(number, [])
+            self.store.remove_files([part.name for part in read])
+            self._disk -= sum(part.disk for part in read)
 
 
 class Sweeper:
@@ -137,15 +137,17 @@ class Sweeper:
         """Record that a shard of a group has read its rows; once all have, they are deleted."""
         self._unfolded[group] -= 1
         if not self._unfolded[group]:
-            for part in self._gathered.pop(group, []):
-                self.store.remove(part.names[0])
+            self._remove([part.names[0] for part in self._gathered.pop(group, [])])
 
     def _delete_sent(self, number: int) -> None:
         """Delete the files with this number of all shards."""
         del self._open[number]
-        for name in (moved.names[number] for moved in self._moved):
-            if name:
-                self.store.remove(name)
+        self._remove([moved.names[number] for moved in self._moved])
+
+    def _remove(self, names: Sequence[str]) -> None:
+        """Delete files; where no row has gone to any of their shards there is none."""
+        if written := [name for name in names if name]:
+            self.store.remove_files(written)
 
     def _measure(self) -> None:
         """Track the most bytes."""

@@ -15,7 +15,7 @@ from dask_rac.engines.rows.receipts import Arrival, Job, Piece
 from dask_rac.files.arrays import read_array
 from dask_rac.files.folder import Folder
 from dask_rac.files.pieces import read_piece
-from dask_rac.kernels.arrays import Rows
+from dask_rac.kernels.arrays import Ids, Rows
 from dask_rac.kernels.rows import ingest
 from dask_rac.store.manifest import ShardRecord, State
 from dask_rac.tasks.scratch import borrow
@@ -26,6 +26,7 @@ class ClusterTable:
 
     def __init__(self, job: Job, state: State, span: Span, moved: list[Arrival]) -> None:
         self._job, self._state, self._store = job, state, job.store
+        self._lengths: list[Ids] = []  # of the rows of the range, as they are read to find these
         self._own = [piece for shard in state.shards if (piece := self._overlap(shard, *span))]
         own, guests = span[1] - span[0], sum(arrival.rows for arrival in moved)
         entries = sum(piece.entries[1] - piece.entries[0] for piece in self._own)
@@ -49,6 +50,9 @@ class ClusterTable:
         for name, column in clusters.items():
             if name == "ids" and not self._state.round:
                 column[: span[1] - span[0]] = np.arange(*span)
+            elif name == "length":
+                np.concatenate([*self._lengths, column[:0]], out=column[: span[1] - span[0]])
+                self._lengths.clear()
             else:
                 self._column(name, column)
         at = 0
@@ -77,7 +81,9 @@ class ClusterTable:
         start, stop = max(lo, shard.first) - shard.first, min(hi, shard.first + shard.clusters) - shard.first
         if start >= stop:
             return None
-        before = starts_of(read_array(self._store, f"{shard.name}/length"))
+        length = read_array(self._store, f"{shard.name}/length", out=np.empty(shard.clusters, self._job.ids))
+        before = starts_of(length)
+        self._lengths.append(length[start:stop])
         return Piece(shard.name, entry_columns(shard), (start, stop), (int(before[start]), int(before[stop])))
 
     def _column(self, name: str, out: NDArray[Any]) -> NDArray[Any]:
