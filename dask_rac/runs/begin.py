@@ -84,7 +84,7 @@ def begin_run(
     given = source or _open_input(edges, options.n_nodes, settings)
     names = options.names or _own_names(given)
     with _new_store(store) as undo, store.locked() as held:
-        scheduler.check(store, given if isinstance(given, EdgeSource) else None)
+        scheduler.check(store, given if isinstance(given, EdgeSource) else None, budget)
         if held and store.exists(NAMES):
             remove_ours(store, NAMES)  # of a run that was killed as it began
         header = _header(given, settings, options)
@@ -118,7 +118,7 @@ def begin_pairs_run(given: Any, settings: Settings, options: RunOptions, report:
     on_disk = isinstance(given, str | PathLike)
     name, mark = (full_name(fspath(given)), files_fingerprint(fspath(given))) if on_disk else (None, "")
     with _new_store(store) as undo, store.locked() as held:
-        scheduler.check(store, pairs.source if on_disk and isinstance(pairs, VectorPairs) else None)
+        scheduler.check(store, pairs.source if on_disk and isinstance(pairs, VectorPairs) else None, budget)
         if held and store.exists(NAMES):
             remove_ours(store, NAMES)
         memory = given_bytes(options)

@@ -95,7 +95,7 @@ def _continue(run: StoredRun, trust_source: bool) -> None:
     with compiling(partial(run.report, Event("compile"))):
         compile_kernels("int32", run.header.settings.epsilon > 0)
     with explained(store.url):
-        run.scheduler.check(store, source if not run.chain else None)
+        run.scheduler.check(store, source if not run.chain else None, run.budget)
         run.clean_attempt()
     run_to_end(run, source)
 
@@ -117,7 +117,7 @@ def _continue_pairs(run: StoredRun, trust_source: bool) -> None:
     with compiling(partial(run.report, Event("compile"))):
         compile_pair_kernels()
     with explained(store.url):
-        run.scheduler.check(store, None)
+        run.scheduler.check(store, None, run.budget)
         run.clean_attempt()
     run.go(header.source)
 

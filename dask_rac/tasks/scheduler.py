@@ -41,8 +41,11 @@ class Scheduler(Protocol):
     def listening(self, token: str, report: Listener) -> AbstractContextManager[None]:
         """Report the events of tasks with this token during the block."""
 
-    def check(self, store: Folder, given: RunInput | None = None) -> None:
-        """Raise unless a run can begin; `given` is what it still has to read from disk, if anything."""
+    def check(self, store: Folder, given: RunInput | None = None, budget: Budget | None = None) -> None:
+        """Raise unless a run can begin; `given` is what it still has to read from disk, if anything.
+
+        From then on no process may take part that does not fit into the budget, if there is one.
+        """
 
 
 def no_pulse() -> None:

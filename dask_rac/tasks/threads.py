@@ -37,7 +37,7 @@ class Threads:
         """Return what a run may use: by default half of the machine's memory."""
         return Budget(memory_bytes(memory, int(SHARE * MEMORY_LIMIT)), 1, self.threads)
 
-    def check(self, store: Folder, given: RunInput | None = None) -> None:
+    def check(self, store: Folder, given: RunInput | None = None, budget: Budget | None = None) -> None:
         """Do nothing: threads need no checks."""
 
     def compute(self, graph: TaskGraph, watch: Watch) -> Results:

@@ -35,6 +35,7 @@ from dask_rac.runs import in_memory as runs_memory
 from dask_rac.tasks import client as tasks_client
 from dask_rac.tasks import threads as tasks_threads
 from dask_rac.tasks import workers as tasks_workers
+from dask_rac.tasks.connection import workers_of
 from tests.support.clients import Prefixes, forked_workers, local_client, nothing_left, seen_prefixes
 from tests.support.graphs import as_frame, random_edges, tangled_edges
 from tests.support.results import assert_same, rounds_told
@@ -317,7 +318,7 @@ def test_workers_and_clusters_that_go_while_edges_are_sent_are_told_of() -> None
         place = tasks_workers.Workers(client)
         assert isinstance(client.cluster, LocalCluster)
         client.cluster.scale(0)
-        while tasks_workers.workers_of(client):
+        while workers_of(client):
             client.sync(asyncio.sleep, 0.02)
         with pytest.raises(dask_rac.ResourceError, match="the cluster has had no worker for 1 s"):
             place.send(EDGES)

@@ -18,8 +18,9 @@ from distributed import Client
 import dask_rac
 from dask_rac.base.settings import EDGE_COLUMNS
 from dask_rac.engines.rows.needs import EntrySizes, rest_bytes, rest_fits
-from dask_rac.tasks import scratch, workers
+from dask_rac.tasks import admission, scratch, workers
 from dask_rac.tasks.budget import Budget
+from dask_rac.tasks.connection import workers_of
 from tests.support.clients import Prefixes, local_client, nothing_left, seen_prefixes
 from tests.support.named_graphs import GRAPHS, SMALL
 from tests.support.results import assert_same
@@ -70,7 +71,7 @@ def test_a_worker_with_other_versions_is_refused(client: Client, folder: Path, m
 
 
 def test_a_preflight_that_fails_leaves_nothing(client: Client, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(workers, "_sees", lambda *_: False)
+    monkeypatch.setattr(admission, "_sees", lambda *_: False)
     with pytest.raises(dask_rac.ResourceError):
         dask_rac.cluster(SMALL, store=folder / "run", client=client)
     assert not (folder / "run").exists()
@@ -139,7 +140,7 @@ def test_a_connection_that_is_lost_stops_the_run(folder: Path) -> None:
 
 def test_a_scheduler_that_cannot_be_reached_is_named(client: Client) -> None:
     lost = OSError("Timed out trying to connect to 'tcp://10.0.0.1:8786' after 30 s")
-    for ask in (lambda: workers.workers_of(client), lambda: workers.Workers(client).ready()):
+    for ask in (lambda: workers_of(client), lambda: workers.Workers(client).ready()):
         with (
             mock.patch.object(Client, "sync", side_effect=lost),
             pytest.raises(dask_rac.ResourceError, match="the cluster went away while"),
