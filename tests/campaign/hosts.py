@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
-import json
-import queue
-import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 from typing import Any
 
 from tests.campaign.campaign import Campaign
 from tests.support.crash import SHARDS
-from tests.support.hosts import PATIENCE, Host, Network, missing_hosts, network
+from tests.support.host_cluster import PYTHON, SERVER_PORT, HostCluster, alive
+from tests.support.hosts import PATIENCE, Host, missing_hosts, network
 from tests.support.object_store import BUCKET, client_environment
 
-SERVER_PORT, LINK_PORT, SCHEDULER_PORT = 9000, 9001, 8786
+LINK_PORT = 9001
 NODES, WORKERS = 60, 2
-RUN_SECONDS = 200  # in which a run ends, however the network fails
 CUTS = (30, 0.5, 15, 3, 8)  # seconds
 TIMEOUTS = {
     "DASK_DISTRIBUTED__COMM__TIMEOUTS__CONNECT": "6s",
@@ -32,10 +28,8 @@ TIMEOUTS = {
 }
 LONGEST_PAUSE = 0.05  # seconds, for each piece of a slow link
 PREPARE = f"""
-import s3fs
 from dask_rac.files.folder import Folder
 from tests.support.crash import path_edges
-s3fs.S3FileSystem().mkdir({BUCKET!r})
 frame = path_edges({NODES})
 for number in range(2):
     Folder("s3://{BUCKET}/edges").write(f"{{number}}.parquet", frame.iloc[number::2].to_parquet(index=False))
@@ -43,81 +37,14 @@ for number in range(2):
 
 
 @dataclass
-class Cluster:
-    """The hosts, and what runs on them."""
+class Cluster(HostCluster):
+    """The hosts, and how they are disturbed."""
 
-    net: Network
-    store: Host
-    scheduler: Host
-    driver: Host
-    workers: list[Host]
-    environment: dict[str, str]
-    lines: queue.Queue[dict[str, Any]] = field(default_factory=queue.Queue)
     hash: str = ""
     events: int = 0
     """Of an undisturbed run."""
     cut: threading.Timer | None = None
     """Ends the last time that a host was cut off."""
-
-    @property
-    def address(self) -> str:
-        """Of the scheduler."""
-        return f"tcp://{self.scheduler.address}:{SCHEDULER_PORT}"
-
-    def start_scheduler(self) -> None:
-        """Start the scheduler, and wait for it."""
-        options = ["--host", self.scheduler.address, "--port", str(SCHEDULER_PORT), "--no-dashboard"]
-        command = [sys.executable, "-m", "distributed.cli.dask_scheduler", *options]
-        self.scheduler.listens(SCHEDULER_PORT, self.scheduler.start("scheduler", command, self.environment))
-
-    def start_worker(self, host: Host) -> None:
-        """Start a worker."""
-        options = ["--host", host.address, "--nthreads", "1", "--memory-limit", "1GB", "--no-nanny", "--no-dashboard"]
-        command = [sys.executable, "-m", "distributed.cli.dask_worker", self.address, *options]
-        host.start("worker", [*command, "--death-timeout", "20"], self.environment)
-
-    def start_driver(self) -> None:
-        """Start the driver, and a thread that reads what it says."""
-        command = [sys.executable, "-m", "tests.support.driver"]
-        process = self.driver.start("driver", command, self.environment, talks=True)
-        threading.Thread(target=self._listen, args=(process,), daemon=True).start()
-        self.await_event("ready")
-
-    def _listen(self, process: subprocess.Popen[str]) -> None:
-        """Pass on what the driver says."""
-        assert process.stdout is not None
-        for line in process.stdout:
-            self.lines.put(json.loads(line))
-
-    def order(self, **wanted: Any) -> None:
-        """Have the driver begin."""
-        process = self.driver.processes["driver"]
-        assert process.stdin is not None
-        common = {"scheduler": self.address, "workers": WORKERS, "options": {}, "verify": False}
-        process.stdin.write(json.dumps(common | wanted) + "\n")
-        process.stdin.flush()
-
-    def next_line(self, end: float) -> dict[str, Any]:
-        """Return the next line of the driver."""
-        try:
-            return self.lines.get(timeout=max(0.01, end - time.monotonic()))
-        except queue.Empty:
-            raise AssertionError("the driver has said nothing in time: the run hangs") from None
-
-    def await_event(self, stage: str) -> None:
-        """Wait for an event."""
-        end = time.monotonic() + PATIENCE
-        while self.next_line(end).get("event") != stage:
-            pass
-
-    def outcome(self, after: int = -1, then: Callable[[], None] = lambda: None) -> dict[str, Any]:
-        """Return what came of a run, and how many events it had; call a function after some of them."""
-        end, events = time.monotonic() + RUN_SECONDS, 0
-        while "event" in (line := self.next_line(end)):
-            events += 1
-            if events == after:
-                then()
-        return line | {"events": events}
 
     def slow_down(self, pause: float) -> None:
         """Let each piece between the store and all others wait."""
@@ -159,16 +86,12 @@ class Cluster:
             for host in (self.scheduler, *self.workers):
                 host.lose()
             self.start_scheduler()
+            self.await_servers()
         for host in self.workers[:WORKERS]:
             if not alive(host):
                 host.lose()
                 self.start_worker(host)
         self.workers[WORKERS].lose()
-
-
-def alive(host: Host) -> bool:
-    """Whether the processes of a host run."""
-    return bool(host.processes) and all(process.poll() is None for process in host.processes.values())
 
 
 @contextmanager
@@ -177,22 +100,21 @@ def scene(_: Path) -> Iterator[Cluster]:
     with network() as net:
         store, scheduler, driver = (net.host(name) for name in ("store", "scheduler", "driver"))
         workers = [net.host(f"worker{number}") for number in range(WORKERS + 1)]
-        environment = client_environment(f"http://{store.address}:{LINK_PORT}") | TIMEOUTS
+        environment = client_environment(f"http://{store.address}:{LINK_PORT}") | PYTHON | TIMEOUTS
         cluster = Cluster(net, store, scheduler, driver, workers, environment)
-        server = [sys.executable, "-m", "moto.server", "-H", store.address, "-p", str(SERVER_PORT)]
-        store.start("server", server, {"AWS_EC2_METADATA_DISABLED": "true"})
+        cluster.start_store()
         link = [sys.executable, "-m", "tests.support.relay", store.address, str(LINK_PORT), str(SERVER_PORT)]
-        store.start("link", link, {}, talks=True)
+        store.listens(LINK_PORT, store.start("link", link, PYTHON, talks=True))
         for host in workers[:WORKERS]:
             cluster.start_worker(host)
         cluster.start_scheduler()
         cluster.start_driver()
-        for port, name in ((SERVER_PORT, "server"), (LINK_PORT, "link")):
-            store.listens(port, store.processes[name])
+        cluster.await_servers()
         prepared = driver.start("prepare", [sys.executable, "-c", PREPARE], environment)
         assert prepared.wait(PATIENCE) == 0, f"see {net.folder}"
         del driver.processes["prepare"]
-        cluster.order(call="cluster", arguments=[f"s3://{BUCKET}/edges"], options=options("whole"))
+        cluster.await_event("ready")
+        cluster.order(call="cluster", arguments=[f"s3://{BUCKET}/edges"], options=options("whole"), workers=WORKERS)
         found = cluster.outcome()
         assert "hash" in found, found
         cluster.hash, cluster.events = found["hash"], found["events"]
@@ -231,18 +153,19 @@ def trial(cluster: Cluster, chance: Random, number: int) -> None:
     what, fault = fault_of(cluster, chance, number)
     name = f"run-{number}-{chance.randrange(10**9)}"
     edges = [f"s3://{BUCKET}/edges"]
-    cluster.order(call="cluster", arguments=edges, options=options(name), verify=chance.random() < 0.3)
+    verify = chance.random() < 0.3
+    cluster.order(call="cluster", arguments=edges, options=options(name), verify=verify, workers=WORKERS)
     after = chance.randrange(1, cluster.events)
     found = cluster.outcome(after, fault)
     assert found["events"] >= after, (what, "the fault did not happen", found)
     if "hash" not in found:
         assert found["typed"], (what, found)
         cluster.heal()
-        again = {"call": "resume", "arguments": [f"s3://{BUCKET}/{name}"]}
+        again = {"call": "resume", "arguments": [f"s3://{BUCKET}/{name}"], "workers": WORKERS}
         cluster.order(**again)
         found = cluster.outcome()
         if "does not exist" in found.get("text", ""):  # nothing had been committed
-            cluster.order(call="cluster", arguments=edges, options=options(name))
+            cluster.order(call="cluster", arguments=edges, options=options(name), workers=WORKERS)
             found = cluster.outcome()
     assert found.get("hash") == cluster.hash, (what, found)
 

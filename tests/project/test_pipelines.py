@@ -148,3 +148,9 @@ def test_bench_epsilon() -> None:
     printed = benchmark("bench_epsilon.py", "--edges", "3000", "--repeats", "1")
     assert printed.count("| epsilon = 0.1 |") == 2
     assert [line[:5] for line in printed.splitlines() if "M edges" in line] == ["| R-M", "| nei"]
+
+
+def test_hosts() -> None:
+    """What it does on hosts is in `tests/runs/test_hosts.py`."""
+    printed = benchmark("hosts.py", "--help")
+    assert "[plain|lost|late|adaptive|memory|version]" in printed
