@@ -2,7 +2,8 @@
 
 import ctypes
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 from weakref import WeakSet
 
@@ -22,6 +23,7 @@ class _Slab:
         self.taken = 0
 
 
+_alone = threading.Lock()
 _local = threading.local()
 _slabs: WeakSet[_Slab] = WeakSet()  # a slab goes with its thread
 
@@ -64,6 +66,15 @@ def end_tasks() -> None:
     for slab in list(_slabs):
         slab.memory, slab.taken = np.empty(0, np.uint8), 0
     return_freed()
+
+
+@contextmanager
+def alone() -> Iterator[None]:
+    """Let no other such block run in this process, and no thread keep memory for tasks to come."""
+    with _alone:
+        end_tasks()
+        yield
+        end_tasks()
 
 
 def _find_trim() -> Callable[[int], object]:

@@ -141,7 +141,9 @@ def test_what_a_plan_allows_runs_through_a_store(linkage: str, tmp_path: Path) -
 def test_a_plan_refuses_what_a_run_would(path: Path, tmp_path: Path) -> None:
     wanted: dict[str, Any] = {"metric": "euclidean", "memory": "1MB", "engine": "certain"}
     for attempt in (dask_rac.plan, lambda *given, **named: dask_rac.cluster(*given, **named, store=tmp_path / "run")):
-        with pytest.raises(dask_rac.ResourceError, match=r"a pass over all pairs of \d+ vectors needs 1\.14 MB in each"):
+        with pytest.raises(
+            dask_rac.ResourceError, match=r"a pass over all pairs of \d+ vectors needs 1\.14 MB in each"
+        ):
             attempt(path, "complete", **wanted)
 
 

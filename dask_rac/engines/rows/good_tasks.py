@@ -13,6 +13,7 @@ ids, and the two ends of an edge may differ by rounding: no exact round can foll
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from itertools import pairwise
 from typing import Any
 
@@ -44,7 +45,7 @@ from dask_rac.kernels.rows.good import begin_chains, close_chains, gather_chains
 from dask_rac.kernels.rows.match import LEAVES, STAYS
 from dask_rac.store.manifest import State
 from dask_rac.tasks.cache import kept, kept_vector
-from dask_rac.tasks.scratch import begin_task, borrow
+from dask_rac.tasks.scratch import alone, begin_task, borrow
 from dask_rac.tasks.task_graph import TaskGraph
 
 GROUP = 0.5  # of what a shard may hold: larger groups could not be dealt out evenly
@@ -108,7 +109,10 @@ def arrange(job: Job, state: State) -> Arranged:
         bases = starts_of(np.bincount(there, minlength=len(held)))
         place = np.empty(state.clusters, job.ids)
         regroup.place_clusters(nearest, root, shard, bases.copy(), place)
-    short = job.room.good_shard_short(state.clusters, int(held.max(initial=0)), len(held)) if job.room else 0
+    short = 0
+    if job.room is not None:
+        threads = job.good_threads or job.room.budget.threads
+        short = job.room.good_shard_short(state.clusters, int(held.max(initial=0)), len(held), threads)
     name = fresh_name(job, ARRANGED)
     with clock.phase("write"):
         write_group(job.store, name, {"place": place})
@@ -156,6 +160,12 @@ def unite(job: Job, state: State, arranged: Arranged, sent: Sequence[Moved | Non
     """Make all good merges between the clusters of a new shard; return None if there is no such shard."""
     if arranged.idle or number >= len(arranged.bases) - 1:
         return None
+    with alone() if job.good_threads == 1 else nullcontext():
+        return _unite(job, state, arranged, sent, number)
+
+
+def _unite(job: Job, state: State, arranged: Arranged, sent: Sequence[Moved | None], number: int) -> United:
+    """Make all good merges between the clusters of a new shard."""
     begin_task()
     clock, store = Clock(), job.store
     first, clusters = arranged.bases[number], arranged.bases[number + 1] - arranged.bases[number]

@@ -19,6 +19,7 @@ VECTORS = 7  # over all clusters, at most, in each process: nearest, fates (2), 
 COPIES = 2.2  # of a shard's entries that its fold holds: as read and as written, plus some for uneven rows
 JOINED = 1.5  # rows that a shard folds per cluster, at most: every second cluster may have moved there from another
 REST_COPIES = 2.1  # of all entries held by rounds in memory
+FEW_GOOD = 8  # for good merges: up to so many are done one at a time in each process, and are fewer and larger then
 UNEVEN = 1.1  # times the budget that shards of uneven size may take
 SHRINKS = 0.8  # share of the entries that a round usually leaves
 GOOD_ROW = 240  # bytes of a cluster of a shard for good merges, beside ids: as sent, where its row is, its merge twice
@@ -132,9 +133,8 @@ class Room:
         needed = int(self.sizes.vectors(threads) * clusters + tasks)
         return needed if needed > UNEVEN * self.budget.process + UNCOUNTED else 0
 
-    def good_shard_short(self, clusters: int, load: int, shards: int) -> int:
-        """The same for good merges in shards."""
-        threads = self.budget.threads
+    def good_shard_short(self, clusters: int, load: int, shards: int, threads: int) -> int:
+        """The same for good merges in shards, as many at a time as there are threads."""
         tasks = min(threads, shards) * self.sizes.good_task(load)
         needed = int(self.sizes.good_vectors(threads) * clusters + tasks)
         return needed if needed > UNEVEN * self.budget.process + UNCOUNTED else 0
@@ -178,13 +178,19 @@ def good_fits(sizes: EntrySizes, clusters: int, entries: int, nodes: int, budget
 
 
 def good_bytes(sizes: EntrySizes, clusters: int, entries: int, nodes: int) -> int:
-    """Bytes of good merges: rows once, clusters with their chains, seats and merges; heights over all nodes, twice."""
-    return (sizes.entry - TIE) * entries + (110 + 16 * sizes.ids) * clusters + 16 * nodes
+    """Bytes of good merges: rows once, clusters with their chains, seats and merges; heights over all nodes."""
+    return (sizes.entry - TIE) * entries + (110 + 16 * sizes.ids) * clusters + 8 * nodes
 
 
-def good_shard_entries(sizes: EntrySizes, clusters: int, budget: Budget) -> int:
+def good_threads(sizes: EntrySizes, clusters: int, entries: int, budget: Budget) -> int:
+    """Return how many shards a process makes good merges in at a time: one, if there are few of them."""
+    room = good_shard_entries(sizes, clusters, budget, budget.threads)
+    return 1 if entries + sizes.good_load * clusters <= FEW_GOOD * room else budget.threads
+
+
+def good_shard_entries(sizes: EntrySizes, clusters: int, budget: Budget, threads: int) -> int:
     """Return the load that a shard for good merges may have; 0 if nothing is left for any."""
-    task = (budget.process - sizes.good_vectors(budget.threads) * clusters) / budget.threads
+    task = (budget.process - sizes.good_vectors(threads) * clusters) / threads
     return max(0, int(task / sizes.good_task(1)))
 
 

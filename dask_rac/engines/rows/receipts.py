@@ -49,6 +49,8 @@ class Job:
     limits: Limits = field(default_factory=Limits)
     settled_entries: int = 0
     """Load that a shard may have after good merges; 0 for any."""
+    good_threads: int = 0
+    """Shards in which a process makes good merges at a time; 0 for as many as it has threads."""
     room: Room | None = None
     """What the tasks may hold; None for as much as it takes."""
     asked_entries: int = 0

@@ -33,6 +33,7 @@ from dask_rac.engines.rows.needs import (
     good_room,
     good_shard_entries,
     good_task_bytes,
+    good_threads,
     rest_fits,
     settled_entries,
 )
@@ -311,13 +312,15 @@ def _round(state: State, work: Work) -> Step:
 def _good_round(state: State, work: Work) -> Step:
     """One round of good merges out of core: every shard on its own."""
     facts, sizes = facts_of(work), entry_sizes(work)
-    room = good_shard_entries(sizes, state.clusters, work.budget)
+    threads = good_threads(sizes, state.clusters, state.entries, work.budget)
+    room = good_shard_entries(sizes, state.clusters, work.budget, threads)
     if room * MOST_SHARDS < state.entries:
         needed = min(_ending_bytes(state, work), good_task_bytes(sizes, state.clusters, state.entries, work.budget))
         raise _stopped(f"good merges of {state.clusters:,} clusters do not fit", needed, work)
     require_room(state, work)
     sweeper = GoodSweeper(work.store)
-    job = replace(step_job(work, room), settled_entries=settled_entries(sizes, state.clusters, work.budget))
+    settled = settled_entries(sizes, state.clusters, work.budget)
+    job = replace(step_job(work, room), settled_entries=settled, good_threads=threads)
     results = work.compute(good_graph(job, state), sweeper)
     arranged: Arranged = results["arrange"][0]
     sent: list[Moved] = [receipt for receipt in results["send"] if receipt is not None]

@@ -40,7 +40,10 @@ def merge_within(start: Start, settings: Settings, team: Team, report: Listener,
     start.shard = None
     n = len(shard.clusters.ids)
     nodes = start.nodes or n
-    tops = np.full(nodes, -np.inf) if start.tops is None else start.tops.copy()
+    good_at_once = settings.finisher and bool(start.round) and not start.pays
+    tops = np.full(nodes, -np.inf) if start.tops is None else start.tops
+    if start.tops is not None and not good_at_once:
+        tops = tops.copy()  # rounds raise them
     merges, when = merge_room(n, shard.clusters.ids.dtype)
     ratio = np.ones(n)
     records: list[RoundRecord] = []
