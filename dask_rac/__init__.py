@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     )
     from dask_rac.base.events import Event
     from dask_rac.estimator.estimator import RAC
+    from dask_rac.forecasts.request import forecast
     from dask_rac.results.audit import AuditReport
     from dask_rac.results.clustering import Clustering
     from dask_rac.results.scores import Scores
@@ -50,6 +51,7 @@ __all__ = [
     "datasets",
     "eps_graph",
     "extend",
+    "forecast",
     "ingest",
     "knn_graph",
     "linkage",
@@ -73,6 +75,7 @@ _HOMES = {
     },
     "base.events": {"Event": "Event"},
     "estimator.estimator": {"RAC": "RAC"},
+    "forecasts.request": {"forecast": "forecast"},
     "results.audit": {"AuditReport": "AuditReport"},
     "results.clustering": {"Clustering": "Clustering"},
     "results.scores": {"Scores": "Scores"},

@@ -179,6 +179,7 @@ def _register() -> None:
         completion,
         demo,
         edges,
+        forecasts,
         pipeline,
         queries,
         report,
@@ -188,7 +189,7 @@ def _register() -> None:
         vectors,
     )
 
-    modules = (demo, edges, vectors, runs, results, queries, scores, additions, report, pipeline, completion)
+    modules = (demo, edges, vectors, runs, forecasts, results, queries, scores, additions, report, pipeline, completion)
     for module in modules:
         for command in module.COMMANDS:
             main.add_command(command)

@@ -9,6 +9,8 @@ from rich.table import Table
 from rich.text import Text
 from rich.tree import Tree
 
+from dask_rac.base.text import size_text
+
 if TYPE_CHECKING:
     import pandas as pd
 
@@ -51,6 +53,24 @@ def rounds(records: Sequence[RoundRecord], things: str) -> Table:
 
 def _style(record: RoundRecord) -> str:
     return "cyan" if record.finisher else ""
+
+
+def costs(table: pd.DataFrame) -> Table:
+    """Return what phases, rounds or numbers of machines take, one row each; bytes as people read them."""
+    shown = Table(box=None, padding=(0, 1), header_style="bold")
+    for name in (str(table.index.name), *table.columns):
+        shown.add_column(name.removesuffix("_bytes"), justify="right", no_wrap=True)
+    for key, row in zip(table.index, table.to_dict("records"), strict=True):
+        shown.add_row(str(key), *(_cost(str(name), value) for name, value in row.items()))
+    return shown
+
+
+def _cost(name: str, value: float | str) -> str:
+    if isinstance(value, str):
+        return value
+    if name.endswith("_bytes"):
+        return size_text(value)
+    return f"{value:,.0f}" if float(value).is_integer() else f"{value:,.2f}"
 
 
 def best_cuts(best: pd.DataFrame, names: Mapping[str, str]) -> Table:

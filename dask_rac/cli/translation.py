@@ -19,7 +19,8 @@ OTHERWISE_NAMED = {"store": "output", "path": "output"}
 
 POSITIONAL = {"edges", "vectors", "run"}  # never written as `edges=` in a message, nor are the two below
 KEYS = {key for keys in STEPS.values() for key in keys} - POSITIONAL - {"scheduler", "finisher"}
-COMMANDS_ONLY = {"points"}  # options that are not a key of any step
+COMMANDS_ONLY = {"points", "constants", "like", "like_on", "machines", "sample"}
+"""Options that are not a key of any step."""
 NAMES = "|".join(sorted(KEYS - set(OTHERWISE_NAMED.values()) | set(OTHERWISE_NAMED) | COMMANDS_ONLY))
 KEYWORD = re.compile(  # quoted text is the user's, and so is anything that is part of a path
     rf"(?<!\w)(?:{TEXT})|(?<![\w/.,=-])({NAMES})=(?:'([^']*)'|\(([^)]*)\)|(True|False)|([\w.+-]*\w)|\.\.\.(?!\w))?"

@@ -23,7 +23,7 @@ from tests.support.terminal import Terminal
 
 COMMANDS = ["demo", "generate", "generate lattice", "ingest", "cluster", "resume", "plan", "info", "verify", "cut"]
 COMMANDS += ["export", "run", "completion", "generate sift", "generate documents", "graph", "graph knn", "graph eps"]
-COMMANDS += ["graph complete", "report", "score", "assign", "extend", "members", "path"]
+COMMANDS += ["graph complete", "report", "score", "assign", "extend", "members", "path", "forecast", "probe"]
 
 NODES = 600
 

@@ -1,0 +1,273 @@
+"""The time of a run, layer by layer of its tasks: what each takes with so many machines, and what bounds it.
+
+The planner says how many shards there are and what memory and disk a run takes, the rules of the engine when it goes on
+in memory; how a graph shrinks is its `Decay`, and what work takes is a `Machine`'s.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from dask_rac.base.events import RoundRecord
+from dask_rac.base.settings import Settings
+from dask_rac.engines.contract import Expected, Limits
+from dask_rac.engines.rows.needs import EntrySizes, finisher_room, rest_fits
+from dask_rac.engines.rows.pace import pays
+from dask_rac.engines.rows.sizes import shard_entries, unit_rows
+from dask_rac.files.buffers import REQUEST
+from dask_rac.forecasts.decay import Decay, Level
+from dask_rac.forecasts.kinds import Kind
+from dask_rac.forecasts.layout import MERGE_BYTES, Shape, Traffic
+from dask_rac.forecasts.machine import Machine
+from dask_rac.tasks.budget import Budget
+
+END = Level(0, 0, 0)
+STEP_WRITES = 10  # requests of a step beside its tasks: its manifest, its statistics, lists of what may be deleted
+DELETING = 3  # requests that delete a file: what it is, what is in it, and its deletion
+
+
+@dataclass(frozen=True)
+class Fleet:
+    """Machines of a kind, and where the store is."""
+
+    kind: Kind
+    machines: int
+    remote: bool
+    """Whether the store is an object store, not a disk of the one machine."""
+    machine: Machine
+    """What one core of the machine that was measured does."""
+
+    @property
+    def processes(self) -> int:
+        """Of all machines."""
+        return self.machines * self.kind.processes
+
+    @property
+    def workers(self) -> int:
+        """Tasks at a time."""
+        return self.processes * (self.kind.cores // self.kind.processes)
+
+    @property
+    def latency(self) -> float:
+        """Seconds of a request."""
+        return (self.machine.latency or self.kind.latency) if self.remote else 0.0
+
+    @property
+    def connection(self) -> float:
+        """Bytes per second of a request."""
+        return (self.machine.connection or self.kind.connection or math.inf) if self.remote else math.inf
+
+    @property
+    def bandwidth(self) -> float:
+        """Bytes per second between all machines and the object store."""
+        return self.machines * self.kind.network if self.remote else math.inf
+
+
+@dataclass(frozen=True)
+class Layer:
+    """Tasks that run between two barriers."""
+
+    name: str
+    round: int
+    """0 before the first round."""
+    tasks: int
+    work: float
+    """Seconds of threads that compute, over all tasks."""
+    traffic: Traffic = field(default_factory=Traffic)
+    own: float = 0.0
+    """Seconds that every process takes for itself, whatever the tasks."""
+    miss: float = 0.0
+    """Share of the bytes that the page cache has no room for."""
+
+    def bounds(self, fleet: Fleet) -> dict[str, float]:
+        """The seconds that each resource takes; the layer takes as long as the slowest."""
+        traffic, machine = self.traffic, fleet.machine
+        size, requests = traffic.read + traffic.written, traffic.reads + traffic.writes
+        tasks = max(1, self.tasks)
+        each = self.work / fleet.kind.speed / tasks
+        each += (requests * fleet.latency + size / fleet.connection) / tasks if fleet.remote else 0.0
+        found = {"processors": self.own / fleet.kind.speed + each * -(-tasks // fleet.workers)}
+        if fleet.remote:
+            found["network"] = size / fleet.bandwidth
+            found["requests"] = requests / fleet.kind.request_rate
+        else:
+            reading, writing = (
+                fleet.kind.disk_rate or rate or math.inf for rate in (machine.disk_read, machine.disk_write)
+            )
+            found["disk"] = self.miss * (traffic.read / reading + traffic.written / writing)
+        return found | {"scheduler": self.tasks * machine.task}
+
+    def seconds(self, fleet: Fleet) -> float:
+        """How long it takes."""
+        return max(self.bounds(fleet).values())
+
+    def bound(self, fleet: Fleet) -> str:
+        """What it waits for most."""
+        bounds = self.bounds(fleet)
+        return max(bounds, key=lambda name: bounds[name])
+
+
+@dataclass(frozen=True)
+class Round:
+    """A round, wherever it is done."""
+
+    number: int
+    level: Level
+    shards: int
+    """0 in memory."""
+
+
+@dataclass(frozen=True)
+class Model:
+    """What is to be clustered, how, and on what."""
+
+    given: Expected
+    settings: Settings
+    budget: Budget
+    fleet: Fleet
+    decay: Decay
+    shards: int
+    """Of the first state."""
+    asked: int | None = None
+    """Shards that the user wants."""
+    limits: Limits = field(default_factory=Limits)
+
+    @property
+    def sizes(self) -> EntrySizes:
+        """Bytes of what a run holds."""
+        return EntrySizes.of(self.settings, self.given.nodes, self.given.rows, self.given.weights)
+
+    def layers(self) -> tuple[list[Layer], list[Round]]:
+        """Return all layers of tasks of the run, and its rounds."""
+        layers = self._intake()
+        rounds: list[Round] = []
+        levels = list(self.decay.rounds(self.given.nodes, self.given.rows))
+        shards, last = self.shards, None
+        for number, (before, after) in enumerate(zip(levels, [*levels[1:], END], strict=True), 1):
+            if self._rest_is_due(before, last):
+                more, ended = self._rest((number, shards), levels[number - 1 :], last)
+                return layers + more, rounds + ended
+            shape = self._shape(number, before, after, shards)
+            layers += self._round(shape)
+            rounds.append(Round(number, before, shards))
+            shards, last = shape.shards_after, (before, after)
+        return layers, rounds
+
+    def _shape(self, number: int, before: Level, after: Level, shards: int) -> Shape:
+        """Return a round, and how the next state is cut: by the rules of `cut`."""
+        sizes, room = self.sizes, self._room
+        load = before.entries + sizes.row_load * (before.clusters + before.merges)
+        least = max(load, sizes.load(int(after.clusters), int(before.entries)))
+        asked = -(-before.entries * self.asked // (2 * self.given.rows)) if self.asked else 1
+        count = int(min(shards, max(1, asked, -(-least // room))))
+        return Shape(number, before, after, shards, count, self.fleet.processes, sizes, self.decay, self.limits)
+
+    @property
+    def _room(self) -> int:
+        """The load that a shard may have."""
+        return shard_entries(self.sizes, self.given.nodes, self.given.rows, self.budget, self.asked)
+
+    def _rest_is_due(self, level: Level, last: tuple[Level, Level] | None) -> bool:
+        """Whether what is left goes on in memory: by the rules of the engine."""
+        clusters, entries = int(level.clusters), int(level.entries)
+        if self.settings.finisher and not self._pays(last):
+            return entries // 2 <= finisher_room(self.sizes, clusters, self.budget)
+        fits = rest_fits(self.sizes, clusters, entries, self.budget)
+        return fits and (self.asked is None or entries * self.asked <= 2 * self.given.rows)
+
+    def _pays(self, last: tuple[Level, Level] | None) -> bool:
+        """Whether another round is worth its work."""
+        if last is None:
+            return True
+        before, after = last
+        record = RoundRecord(int(before.clusters), int(before.entries) // 2, int(before.merges))
+        return pays(record, int(after.entries) // 2, self.limits.hand_over)
+
+    def _intake(self) -> list[Layer]:
+        """Scan, route, build."""
+        machine, sizes, nodes, edges = self.fleet.machine, self.sizes, self.given.nodes, self.given.rows
+        units = max(1, -(-edges // unit_rows(sizes, self.budget, self.limits)))
+        row = 2 * sizes.ids + sizes.weight
+        reading = Traffic(self.given.bytes, 0, max(units, self.given.bytes / REQUEST))
+        blocks = min(edges, units * self.shards * (self.shards + 1) / 2)
+        pieces = Traffic(edges * row * (2 - 1 / self.shards), 0, max(blocks, edges * row / REQUEST))
+        first = Shape(1, Level(nodes, 2 * edges, 0), END, self.shards, 1, 1, sizes, self.decay)
+        state = Traffic(0, first.state_bytes, 0, self.shards * (1 + 3 + first.entry_columns))
+        sent = Traffic(0, edges * row, 0, units)
+        work = [edges * rate.at(nodes) for rate in (machine.scan, machine.route, machine.build)]
+        miss = self._miss(first.state_bytes + edges * row + self.given.bytes)
+        return [
+            Layer("scan", 0, units, work[0], reading, miss=miss),
+            Layer("route", 0, units, work[1], reading + sent, miss=miss),
+            Layer("build", 0, self.shards, work[2], pieces + state, miss=miss),
+            self._commit(0, 0, first.state_bytes, units),
+        ]
+
+    def _round(self, shape: Shape) -> list[Layer]:
+        """The layers of a round through the store."""
+        machine, clusters, entries = self.fleet.machine, shape.before.clusters, shape.before.entries
+        traffic, miss = shape.layers(), self._miss(shape.state_bytes + shape.next_bytes + shape.moved_bytes)
+
+        def moved(name: str) -> float:
+            """Reading and writing of a layer."""
+            found = traffic[name]
+            return machine.read.at(clusters) * found.read + machine.write.at(clusters) * found.written
+
+        def layer(name: str, tasks: int, work: float, own: float = 0.0) -> Layer:
+            return Layer(name, shape.number, tasks, work, traffic[name], own, miss)
+
+        relabel, move = machine.relabel.at(clusters) * clusters, machine.move.at(clusters)
+        vectors = shape.vector_bytes * machine.read.at(clusters)
+        found = [
+            layer("cut", 1, relabel + moved("cut")),
+            layer("split", shape.shards, move * (shape.moved_entries + clusters) + moved("split"), vectors),
+        ]
+        if shape.groups is not None:
+            tasks = shape.groups.count * len(shape.groups.batches(shape.shards))
+            found.append(layer("gather", tasks, move * shape.moved_entries + moved("gather")))
+        folding = machine.fold.at(clusters) * entries + move * clusters + moved("fold")
+        found.append(layer("fold", shape.shards_after, folding, relabel))
+        files = shape.sent_files + shape.gathered_files
+        return [*found, self._commit(shape.number, shape.shards + shape.shards_after, shape.next_bytes, files)]
+
+    def _commit(self, number: int, tasks: int, size: float, files: float = 0.0) -> Layer:
+        """What a step takes beside its tasks; files of rows that have moved are deleted one by one."""
+        seconds = self.fleet.machine.step + (0.0 if self.fleet.remote else self.fleet.machine.discard * size)
+        seconds += tasks * self.fleet.machine.task
+        return Layer("commit", number, 1, 0.0, Traffic(0, 0, 0, STEP_WRITES + DELETING * files), seconds)
+
+    def _miss(self, size: float) -> float:
+        """Return the share of bytes that do not stay in the page cache of a machine."""
+        if self.fleet.remote:
+            return 0.0
+        room = max(0, self.fleet.kind.memory - self.budget.memory)
+        return max(0.0, 1 - room / size) if size else 0.0
+
+    def _rest(
+        self, place: tuple[int, int], levels: Sequence[Level], last: tuple[Level, Level] | None
+    ) -> tuple[list[Layer], list[Round]]:
+        """The end of a run, in the memory of one process: from this round and number of shards on."""
+        number, shards = place
+        machine, threads, first = self.fleet.machine, self.budget.most_threads, levels[0]
+        shape = Shape(number, first, END, shards, 1, 1, self.sizes, self.decay)
+        merges = sum(level.merges for level in levels)
+        work = machine.load.at(2) * first.entries
+        rounds: list[Round] = []
+        for later, level in enumerate(levels):
+            rounds.append(Round(number + later, level, 0))
+            due = self.settings.finisher and not self._pays(last)
+            if due and level.entries / 2 <= finisher_room(self.sizes, int(level.clusters), self.budget):
+                work += machine.finish.at(level.clusters) * level.entries / 2
+                break
+            clusters = level.clusters
+            work += machine.rest_match.at(clusters) * clusters / threads
+            work += machine.rest_fold.at(clusters) * level.entries / threads
+            last = level, levels[later + 1] if later + 1 < len(levels) else END
+        columns = 3 + (0 if shape.first else 3) + shape.entry_columns
+        reads = max(shards * columns, shape.state_bytes / REQUEST)
+        files = max(1, merges // self.limits.part_merges)
+        traffic = Traffic(shape.state_bytes, merges * MERGE_BYTES, reads, files)
+        rest = Layer("rest", number, 1, work, traffic, miss=self._miss(shape.state_bytes))
+        return [rest, self._commit(number, 1, 0)], rounds

@@ -1,0 +1,204 @@
+"""`dask_rac.forecast`: more machines are not slower, more edges not faster, and what cannot be is refused."""
+
+import json
+import math
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import dask_rac
+from dask_rac.base.settings import checked_settings
+from dask_rac.engines.contract import Expected
+from dask_rac.engines.rows.groups import groups_of
+from dask_rac.forecasts.forecast import Forecast, duration
+from dask_rac.forecasts.kinds import EXAMPLES, Kind, kind_of
+from dask_rac.forecasts.machine import Machine, Rate
+from dask_rac.forecasts.model import Fleet, Layer, Model
+from dask_rac.forecasts.request import budget_of, decay_of
+from dask_rac.runs.plan import plan_sizes
+
+RATE = Rate(1e-9, 1e-9)
+CORE = Machine(
+    scan=RATE,
+    route=RATE,
+    build=RATE,
+    read=Rate(1e-10),
+    relabel=RATE,
+    move=RATE,
+    fold=RATE,
+    write=Rate(1e-9),
+    load=RATE,
+    rest_match=RATE,
+    rest_fold=RATE,
+    finish=RATE,
+    step=0.1,
+    task=1e-4,
+)
+
+
+def sample() -> dask_rac.Clustering:
+    """Cluster a graph of 40 nodes in a ring, each with four neighbours."""
+    ends = [(u, (u + step) % 40) for u in range(40) for step in (1, 2)]
+    weights = [1 + (7 * u + 3 * v) % 11 for u, v in ends]
+    return dask_rac.cluster(([u for u, _ in ends], [v for _, v in ends], weights), missing="ignore")
+
+
+SAMPLE = sample()
+SMALL = EXAMPLES["small"]
+DECAY = decay_of(SAMPLE)
+
+
+def forecast(edges: float, nodes: float, **more: Any) -> Forecast:
+    given: dict[str, Any] = {"kind": "small", "remote": True, "constants": CORE, "sample": SAMPLE} | more
+    return dask_rac.forecast(edges, n_nodes=nodes, **given)
+
+
+def test_is_made_of_its_parts() -> None:
+    found = forecast(1e10, 5e8, machines=4)
+    assert found.phases["seconds"].sum() == pytest.approx(found.seconds)
+    assert found.rounds["seconds"].sum() == pytest.approx(found.seconds)
+    assert found.phases["read_bytes"].sum() == pytest.approx(found.traffic.read)
+    assert found.rounds["requests"].sum() == pytest.approx(found.traffic.reads + found.traffic.writes)
+    assert found.rounds["clusters"].iloc[0] == 5e8
+    assert found.rounds["edges"].is_monotonic_decreasing
+    plan = found.plan
+    assert (plan.nodes, plan.edges, plan.shards) == (500_000_000, 10_000_000_000, found.rounds["shards"].iloc[1])
+    kind = EXAMPLES["small"]
+    machines = 4 * kind.hour * found.seconds / 3600
+    requests = found.traffic.reads * kind.million_reads + found.traffic.writes * kind.million_writes
+    assert found.price == pytest.approx(machines + requests / 1e6)
+    assert json.loads(json.dumps(found.to_json(), default=float))["seconds"] == found.seconds
+    assert "500,000,000 nodes" in repr(found)
+    assert "500,000,000 nodes" in found._repr_html_()
+
+
+def test_its_tasks_are_those_of_the_plan() -> None:
+    found = forecast(4e9, 2e8, machines=2, shards=600)
+    settings, given = checked_settings("average", None, "distance"), Expected(2 * 10**8, 4 * 10**9, "float32", 0)
+    plan = plan_sizes(given, settings, 600, budget_of(SMALL, 2))
+    assert [found.plan.shards, found.plan.memory, found.plan.disk] == [plan.shards, plan.memory, plan.disk]
+    graph = plan.graph.layers
+    first = {layer.name: layer.tasks for layer in found.layers if layer.round == 1}
+    assert first["split"] == len(graph["split"]) == 600
+    assert first["gather"] == len(graph["gather"]) == groups_of(600).count ** 2
+    assert first["fold"] <= len(graph["fold"]) == 600
+
+
+def layers_of(edges: int, nodes: int, machines: int = 1, kind: Kind = SMALL) -> tuple[list[Layer], Fleet]:
+    """Return the layers of a run in 600 shards; no plan is made, which takes a while."""
+    settings = checked_settings("average", None, "distance")
+    fleet = Fleet(kind, machines, True, CORE)
+    budget = budget_of(kind, machines, 60 * 10**9 * machines)
+    given = Expected(nodes, edges, "float32", 12 * edges)
+    return Model(given, settings, budget, fleet, DECAY, 600, 600).layers()[0], fleet
+
+
+def seconds_of(layers: list[Layer], fleet: Fleet) -> float:
+    return sum(layer.seconds(fleet) for layer in layers)
+
+
+@given(machines=st.integers(1, 30), more=st.integers(1, 30), edges=st.integers(10**8, 10**10))
+def test_more_machines_are_not_slower(machines: int, more: int, edges: int) -> None:
+    """As long as the same rounds go through the store, and but for what every process asks for itself."""
+    few, many = (layers_of(edges, edges // 100, count) for count in (machines, machines + more))
+    last = min(max(layer.round for layer in layers if layer.name == "fold") for layers, _ in (few, many))
+    first = [[layer for layer in layers if layer.round <= last and layer.name != "rest"] for layers, _ in (few, many)]
+    asked = [sum(layer.traffic.reads for layer in layers) for layers in first]
+    own = (asked[1] - asked[0]) * (SMALL.latency + 1 / SMALL.request_rate)
+    assert seconds_of(first[1], many[1]) <= 1.001 * seconds_of(first[0], few[1]) + own
+
+
+@given(edges=st.integers(10**8, 5 * 10**9), factor=st.floats(1.01, 4))
+def test_more_edges_are_not_faster(edges: int, factor: float) -> None:
+    few, many = (layers_of(int(count), 10**7) for count in (edges, factor * edges))
+    assert seconds_of(*many) >= seconds_of(*few)
+    assert sum(layer.traffic.read for layer in many[0]) >= sum(layer.traffic.read for layer in few[0])
+
+
+def test_the_simulator_agrees_with_the_model() -> None:
+    """Layers of equal tasks on a network that is fast enough are closed forms."""
+    kind = {"cores": 4, "memory": "32GB"}
+    found = forecast(1e9, 1e7, kind=kind, memory="4GB")
+    for machines, row in found.scaling([1, 2, 5, 30]).iterrows():
+        fleet = Fleet(found.fleet.kind, int(str(machines)), True, CORE)
+        closed = sum(layer.seconds(fleet) for layer in found.layers)
+        dispatch = sum(layer.tasks for layer in found.layers) * CORE.task
+        assert closed - 1e-6 <= row["seconds"] <= closed + dispatch + 1e-6
+
+
+def test_scaling_stops_where_tasks_run_out() -> None:
+    table = forecast(1e10, 1e8, memory="20GB").scaling([1, 10, 1000])
+    assert table["seconds"].is_monotonic_decreasing
+    assert table["speed-up"].iloc[0] == 1
+    assert table["busy"].iloc[0] > table["busy"].iloc[-1]
+    assert table["speed-up"].iloc[-1] < 1000
+    with pytest.raises(dask_rac.InputError, match="machines=0"):
+        forecast(1e9, 1e7).scaling([0])
+
+
+def test_a_slow_network_a_disk_and_requests_are_waited_for() -> None:
+    base = {"cores": 64, "memory": "256GB"}
+    slow = forecast(1e10, 1e8, kind={**base, "network": 1e7})
+    assert set(slow.phases["waits for"][["split", "fold"]]) == {"network"}
+    few = forecast(1e10, 1e8, kind={**base, "request_rate": 0.01})
+    assert few.phases["waits for"]["fold"] == "requests"
+    disk = forecast(1e10, 1e8, kind={**base, "disk": "10TB", "disk_rate": 1e6}, remote=False, memory="200GB")
+    assert disk.phases["waits for"]["fold"] == "disk"
+    assert disk.phases["requests"].sum() == 0
+    late = forecast(1e10, 1e8, kind={**base, "latency": 1000.0})
+    assert late.phases["seconds"]["fold"] > 1000
+
+
+def test_what_breaks_first() -> None:
+    found = forecast(360e9, 1e9, machines=200, memory="17900GB")
+    bounds = {bound.name: bound for bound in found.bounds}
+    shares = [bound.share for bound in found.bounds]
+    assert shares == sorted(shares, reverse=True)
+    assert bounds["memory for nodes, per process"].needed == 56e9
+    assert bounds["shards, of bins of ids"].needed == found.plan.shards
+    assert "near its limit" in found.facts()
+
+
+def test_impossible_requests_are_refused_with_what_would_do() -> None:
+    for wanted, message in (
+        ({"kind": "huge"}, "kind='huge' is unknown: use here, small, large, workstation"),
+        ({"machines": 0}, "machines=0 is out of range: use 1 or more"),
+        ({"machines": 1.5}, "machines=1.5 is not a whole number"),
+        ({"shards": 0}, "shards=0"),
+        ({"kind": {"cores": 2}}, "lacks cores or memory"),
+        ({"kind": {"cores": 0, "memory": 1}}, "cores=0"),
+        ({"kind": {"cores": 2, "memory": "1GB", "gpu": 1}}, "its keys are cores"),
+        ({"kind": {"cores": 2, "memory": "1GB", "processes": 3}}, "3 processes need as many cores"),
+        ({"kind": "missing.json"}, "missing.json holds no kind"),
+        ({"linkage": "single"}, "linkage='single' is not forecast"),
+        ({"like": []}, "both constants= and like="),
+        ({"like": [], "constants": None}, "names no run"),
+        ({"sample": None}, "give sample="),
+        ({"machines": 3, "remote": False}, "3 machines share no disk"),
+        ({"memory": "1000TB"}, "more than the"),
+    ):
+        with pytest.raises(dask_rac.InputError, match=message):
+            forecast(1e9, 1e7, **wanted)
+    with pytest.raises(dask_rac.InputError, match="give n_nodes="):
+        dask_rac.forecast(10**9)
+    with pytest.raises(dask_rac.InputError, match="is not a whole number"):
+        dask_rac.forecast(1.5, n_nodes=3)
+
+
+def test_too_little_memory_names_what_would_do() -> None:
+    with pytest.raises(dask_rac.ResourceError, match="set memory='") as refused:
+        forecast(1e10, 1e9, memory="50GB")
+    memory = str(refused.value).partition("memory='")[2].partition("'")[0]
+    assert forecast(1e10, 1e9, memory=memory, kind={"cores": 16, "memory": "400GB"}).seconds > 0
+
+
+def test_kinds() -> None:
+    assert kind_of("here").cores >= 1
+    assert kind_of({"cores": 8, "memory": "64GB"}) == Kind(8, 64 * 10**9)
+    budget = budget_of(Kind(16, 128 * 10**9, processes=2), 5)
+    assert (budget.processes, budget.threads, budget.memory) == (10, 8, 320 * 10**9)
+    assert (budget.alone_memory, budget.most_threads) == (int(0.7 * 64e9), 16)
+    assert [duration(seconds) for seconds in (1.0, 600.0, 9e3, 1e6)] == ["1.0 s", "10.0 min", "2.5 h", "11.6 days"]
+    assert math.isinf(Kind(1, 1).network)
