@@ -144,9 +144,10 @@ def test_the_table_of_missing() -> None:
             assert heights == weights[:2] + last, (name, linkage)
 
 
-def test_what_vouches_for_a_promise_is_there() -> None:
-    named = re.findall(r"`(test_\w+\.py)::(\w+)`", PAGES["algorithm"])
-    assert len(named) > 15
+@pytest.mark.parametrize(("page", "least"), [("algorithm", 15), ("paper", 9)])
+def test_what_vouches_for_a_promise_or_a_theorem_is_there(page: str, least: int) -> None:
+    named = re.findall(r"`(test_\w+\.py)::(\w+)`", PAGES[page])
+    assert len(named) > least
     for file, test in named:
         (path,) = (ROOT / "tests").rglob(file)
         assert f"\ndef {test}(" in path.read_text(), f"{file}::{test}"

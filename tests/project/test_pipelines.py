@@ -1,5 +1,6 @@
 """The recipes run, small."""
 
+import importlib
 import json
 import subprocess
 import sys
@@ -11,7 +12,9 @@ import pytest
 from scipy.cluster.hierarchy import fcluster, linkage
 from sklearn.metrics import adjusted_rand_score
 
+from tests.support.browser import missing_browser
 from tests.support.command import done, rac
+from tests.support.needs import need
 from tests.support.root import ROOT
 
 PIPELINES = ROOT / "pipelines"
@@ -142,6 +145,40 @@ def test_bench_finisher() -> None:
     assert {row[0] for row in rows[2:-4]} == {"star", "double star", "chain of hubs", "caterpillar"}
     assert all(np.isfinite(float(row[3])) and np.isfinite(float(row[5])) for row in rows[2:-4])
     assert rows[-1][4].endswith(" x")
+
+
+def test_the_page_on_the_paper_is_made_from_the_numbers_that_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(PIPELINES))
+    page = importlib.import_module("evaluation.page")
+    numbers = json.loads((ROOT / "docs/_static/paper.json").read_text())
+    assert page.page_text(numbers) == (ROOT / "docs/paper.md").read_text()
+
+
+@pytest.mark.parametrize("name", ["paper_merges", "paper_times", "paper_updates"])
+def test_pictures_of_the_paper_are_light(name: str) -> None:
+    assert 10_000 < (ROOT / f"docs/_static/{name}.png").stat().st_size < 200_000
+
+
+def test_a_part_of_the_paper(tmp_path: Path) -> None:
+    words = "--minutes", "0.002", "--results", str(tmp_path), "--part", "web88m"
+    assert "web88m: done" in benchmark("paper.py", *words)
+    found = json.loads((tmp_path / "web88m.json").read_text())
+    rounds = found["rounds"]
+    assert sum(rounds["merges"]) == found["merges"] == found["nodes"] - found["trees"]
+    assert abs(found["merges"] / found["nodes"] - 69 / 88) < 0.02
+    left = np.subtract(rounds["clusters"], rounds["merges"])
+    assert np.all(left[:-1] >= rounds["clusters"][1:])  # those without an edge that is left do not count
+
+
+@pytest.mark.soak
+def test_the_paper_goes_on_with_what_is_missing(tmp_path: Path) -> None:
+    need(not missing_browser(), f"{missing_browser()}: pictures are drawn by Chromium")
+    words = "--minutes", "0.02", "--results", str(tmp_path / "results"), "--docs", str(tmp_path / "docs")
+    first = benchmark("paper.py", *words)
+    assert first.count(": done") == 10
+    (tmp_path / "results/news20.json").unlink()
+    assert benchmark("paper.py", *words).count(": done") == 1
+    assert "**RCV1, here**" in (tmp_path / "docs/paper.md").read_text()
 
 
 def test_bench_epsilon() -> None:
