@@ -179,7 +179,7 @@ def tiny_runs(folder: Path) -> tuple[Run, Run]:
     """Runs of both engines on three nodes, with few enough calls that each can be tried in every way."""
     path = write_edges(folder / "tiny", path_edges(3), files=1)
     rounds = Run("tiny rounds", path, {"shards": 2})
-    single = Run("tiny single", path, {"shards": 1, "linkage": "single"})
+    single = Run("tiny single", path, {"shards": 2, "linkage": "single"})
     return rounds.undisturbed(folder / rounds.name), single.undisturbed(folder / single.name)
 
 
