@@ -7,10 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dask_rac.base.text import size_text
-from dask_rac.engines.rows.needs import EntrySizes
 from dask_rac.engines.rows.receipts import PIECE_GROUPS
-from dask_rac.engines.rows.scanning import MOST_BINS, SHARD_BINS
-from dask_rac.engines.rows.sizes import unit_rows
 from dask_rac.files.arrays import GROUPS
 from dask_rac.forecasts.model import Layer, Model
 from dask_rac.runs.plan import Plan
@@ -44,11 +41,12 @@ class Bound:
 
 def bounds_of(model: Model, plan: Plan, layers: Sequence[Layer]) -> tuple[Bound, ...]:
     """Return what a run comes near to, the nearest first."""
-    fleet, sizes, budget = model.fleet, model.sizes, model.budget
+    fleet, budget = model.fleet, model.budget
     found = [
         Bound("memory for nodes, per process", plan.node_bytes, VECTOR_SHARE * budget.process, True),
-        Bound("shards, of bins of ids", model.shards, MOST_BINS // SHARD_BINS),
-        Bound("receipts of edges sent to shards", _routed_bytes(model, sizes), RECEIPT_BYTES, True),
+        Bound("shards, of bins of ids", model.shards, model.intake.used_bins),
+        Bound("receipts of ids counted by bin", model.intake.counted_bytes, RECEIPT_BYTES, True),
+        Bound("receipts of edges sent to shards", model.intake.receipt_bytes, RECEIPT_BYTES, True),
         Bound("receipts of rows that move", _moved_bytes(model, layers), RECEIPT_BYTES, True),
     ]
     if fleet.remote:
@@ -57,12 +55,6 @@ def bounds_of(model: Model, plan: Plan, layers: Sequence[Layer]) -> tuple[Bound,
     else:
         found.append(Bound("disk", plan.disk, fleet.kind.disk, True))
     return tuple(sorted(found, key=lambda bound: -bound.share))
-
-
-def _routed_bytes(model: Model, sizes: EntrySizes) -> float:
-    """Return the bytes of receipts that say where the edges between any two shards begin, for every piece of input."""
-    units = -(-model.given.rows // unit_rows(sizes, model.budget, model.limits))
-    return 8 * units * (model.shards * (model.shards + 1) / 2 + 1)
 
 
 def _moved_bytes(model: Model, layers: Sequence[Layer]) -> float:

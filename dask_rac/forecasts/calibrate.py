@@ -92,13 +92,14 @@ def _intake(machine: Machine, runs: Sequence[Run]) -> Machine:
     """Fit the reading of the edges: by its phases, and by what these leave of the time of all threads."""
     scan, route, build = [], [], []
     for run in runs:
-        edges, nodes, phases, sizes = run.facts.edges, run.facts.nodes, run.intake, run.sizes
+        edges, nodes, sizes = run.facts.edges, run.facts.nodes, run.sizes
         row = 2 * sizes.ids + sizes.weight
         twice = edges * row * (2 - 1 / run.shards)
+        phases = _without_sorting(machine, run, twice)
         read = min(machine.read.at(nodes) * twice, 0.9 * phases.get("read", 0.0))
         state = 2 * edges * (sizes.ids + sizes.weight)
         share = edges * row / (edges * row + state)
-        again = max(0.0, run.intake_seconds * run.place.workers - sum(phases.values()))
+        again = max(0.0, run.intake_seconds * run.place.workers - sum(run.intake.values()))
         writing, ordering = phases.get("write", 0.0), phases.get("route", 0.0) / 2
         weight = 1 / max(1e-9, run.intake_seconds)
         scan.append(Sample(phases.get("read", 0.0) - read, edges, nodes, weight))
@@ -106,6 +107,19 @@ def _intake(machine: Machine, runs: Sequence[Run]) -> Machine:
         rest = read + ordering + phases.get("fold", 0.0) + (1 - share) * writing
         build.append(Sample(rest, edges, nodes, weight))
     return replace(machine, scan=fitted(scan), route=fitted(route), build=fitted(build))
+
+
+def _without_sorting(machine: Machine, run: Run, size: float) -> Mapping[str, float]:
+    """Return the phases of an intake without what it takes only by way of groups, which a model adds."""
+    if not run.by_groups:
+        return run.intake
+    nodes, ends = run.facts.nodes, size / (2 * run.sizes.ids + run.sizes.weight)
+    more = {
+        "read": machine.read.at(nodes) * size,
+        "route": machine.move.at(nodes) * ends,
+        "write": machine.write.at(nodes) * 1.5 * size,
+    }
+    return {name: max(0.1 * seconds, seconds - more.get(name, 0.0)) for name, seconds in run.intake.items()}
 
 
 def _rest(machine: Machine, runs: Sequence[Run]) -> Machine:

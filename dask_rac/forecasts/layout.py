@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -10,12 +11,14 @@ from dask_rac.engines.contract import Limits
 from dask_rac.engines.rows.groups import Groups, groups_of
 from dask_rac.engines.rows.needs import SHRINKS, EntrySizes
 from dask_rac.engines.rows.receipts import piece_ranges
+from dask_rac.engines.rows.requests import key_requests
 from dask_rac.files.buffers import REQUEST
 from dask_rac.forecasts.decay import Decay, Level
 
 HEIGHT = 8  # bytes of the height of a cluster, or of its last merge
 FIRST_COLUMNS, COLUMNS = 3, 6  # of clusters, in the state of the nodes and in later ones
 MERGE_BYTES = 20  # of a merge on disk, about
+DELETING = 3  # requests that delete a file on its own: what is in it, what it is, and its deletion
 
 
 @dataclass(frozen=True)
@@ -51,6 +54,11 @@ class Shape:
     sizes: EntrySizes
     decay: Decay
     limits: Limits = field(default_factory=Limits)
+
+    @classmethod
+    def of_state(cls, level: Level, shards: int, sizes: EntrySizes) -> Shape:
+        """Return the first state, as far as its own bytes go."""
+        return cls(1, level, level, shards, 1, 1, sizes, Decay(()))
 
     @property
     def first(self) -> bool:
@@ -128,7 +136,7 @@ class Shape:
     def _cut(self) -> Traffic:
         """Two vectors over all clusters; the metadata of every shard."""
         column = self.before.clusters * self.sizes.ids
-        return Traffic(2 * column, 0, self.shards * (2 * _requests(column / self.shards) + 1))
+        return Traffic(2 * column, 0, self.shards * (2 * requests_of(column / self.shards) + 1))
 
     def _split(self) -> Traffic:
         """Columns of clusters and of entries, and what moves; in every process but one, `nearest` and the metadata."""
@@ -136,7 +144,7 @@ class Shape:
         entries = self.decay.spread * self.before.entries * self.disk_entry(self.first)
         column = entries / self.entry_columns / self.shards
         reads = self.shards * (1 if self.first else 4)
-        reads += (self.shards - 1) * self.entry_columns * _requests(column)  # nothing leaves the first shard
+        reads += (self.shards - 1) * self.entry_columns * requests_of(column)  # nothing leaves the first shard
         reads += (self.processes - 1) * self.shards * 2
         return Traffic(self.before.clusters * own + entries, self.moved_bytes, reads, self.sent_files)
 
@@ -159,15 +167,35 @@ class Shape:
     @property
     def _pieces(self) -> float:
         """Pieces in these files that are not empty: rows go to a leader, which comes before them, at random."""
-        return _occupied(self.shards * self._receivers / 2, self.moved_rows)
+        return occupied(self.shards * self._receivers / 2, self.moved_rows)
 
     def _half(self, groups: int) -> float:
         """Pairs of groups of which the second does not come before the first: rows go to a leader before them."""
         return groups * (groups + 1) / 2
 
+    def deletions(self) -> float:
+        """Requests that delete rows that have moved, together by range of receivers and by group, and an old state.
+
+        The files of shards in which nothing merges are deleted, too, each on its own.
+        """
+        ranges = len(piece_ranges(self._receivers))
+        idle = self.shards_after * math.exp(-self.before.merges / self.shards_after)
+        found = ranges * key_requests(self.sent_files / ranges) + self.object_requests + DELETING * idle
+        if self.groups is None:
+            return found
+        return found + min(self.groups.count, self.gathered_files) * key_requests(
+            self.gathered_files / self.groups.count
+        )
+
+    @property
+    def object_requests(self) -> int:
+        """Requests that list, or delete, all objects of a state."""
+        columns = FIRST_COLUMNS if self.first else COLUMNS
+        return key_requests(self.shards * (1 + columns + self.entry_columns))
+
     def _gather(self) -> Traffic:
         """What has moved, once more: a piece from every shard to every group, sorted by the shards of the group."""
-        reads = self._pieces * _requests(self.moved_bytes / max(1.0, self._pieces))
+        reads = self._pieces * requests_of(self.moved_bytes / max(1.0, self._pieces))
         return Traffic(self.moved_bytes, self.moved_bytes, reads, self.gathered_files)
 
     def _fold(self) -> Traffic:
@@ -175,12 +203,12 @@ class Shape:
         entry, moved = self.disk_entry(self.first), self.moved_rows
         arrived = self._pieces
         if self.groups is not None:
-            arrived = _occupied(self.shards_after * (self.groups.count + 1) / 2, moved)
+            arrived = occupied(self.shards_after * (self.groups.count + 1) / 2, moved)
         overlaps = self.shards + self.shards_after - 1
         column = self.before.entries * entry / self.entry_columns / overlaps
-        kept = 3 if self.first else 6  # columns of clusters of a shard, its lengths twice
-        reads: float = overlaps * (kept + self.entry_columns * _requests(column))
-        reads += arrived * _requests(self.moved_bytes / max(1.0, arrived))
+        kept = 2 if self.first else 5  # columns of clusters of a shard
+        reads: float = overlaps * (kept + self.entry_columns * requests_of(column))
+        reads += arrived * requests_of(self.moved_bytes / max(1.0, arrived))
         reads += 0 if self.first else self.processes * self.shards * 2
         columns = COLUMNS + self._after().entry_columns
         own = self.sizes.ids + HEIGHT if self.first else 3 * self.sizes.ids + 2 * HEIGHT
@@ -193,12 +221,12 @@ class Shape:
         return Shape(2, self.after, self.after, 1, 1, 1, self.sizes, self.decay)
 
 
-def _requests(size: float) -> int:
+def requests_of(size: float) -> int:
     """Requests for so many successive bytes."""
     return max(1, -(-int(size) // REQUEST))
 
 
-def _occupied(places: float, things: float) -> float:
+def occupied(places: float, things: float) -> float:
     """Places in which there is at least one of some things that fall at random."""
     if places < 1:
         return 0.0

@@ -107,6 +107,13 @@ class Machine:
         return cls(**values)
 
 
+def sorting_seconds(machine: Machine, nodes: float, size: tuple[float, float], row: int) -> float:
+    """Seconds of threads that read so many bytes of edges by group, order them, and write so many by shard."""
+    read, written = size
+    ordering = machine.move.at(nodes) * written / row
+    return machine.read.at(nodes) * read + ordering + machine.write.at(nodes) * written
+
+
 def _number(value: Any, what: str) -> float:
     """Return a number that is not negative."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < math.inf:

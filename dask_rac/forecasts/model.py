@@ -15,17 +15,19 @@ from dask_rac.base.settings import Settings
 from dask_rac.engines.contract import Expected, Limits
 from dask_rac.engines.rows.needs import EntrySizes, finisher_room, rest_fits
 from dask_rac.engines.rows.pace import pays
-from dask_rac.engines.rows.sizes import shard_entries, unit_rows
+from dask_rac.engines.rows.requests import STEP_LISTS
+from dask_rac.engines.rows.sizes import shard_entries
 from dask_rac.files.buffers import REQUEST
 from dask_rac.forecasts.decay import Decay, Level
+from dask_rac.forecasts.intake import Intake
 from dask_rac.forecasts.kinds import Kind
 from dask_rac.forecasts.layout import MERGE_BYTES, Shape, Traffic
-from dask_rac.forecasts.machine import Machine
+from dask_rac.forecasts.machine import Machine, sorting_seconds
 from dask_rac.tasks.budget import Budget
 
 END = Level(0, 0, 0)
-STEP_WRITES = 10  # requests of a step beside its tasks: its manifest, its statistics, lists of what may be deleted
-DELETING = 3  # requests that delete a file: what it is, what is in it, and its deletion
+STEP_WRITES = 1  # requests of a step: its manifest; the statistics of each of its rounds are another one
+FIRST_REQUESTS = 9  # of a new store: whether there is one already, whether it can be written, its header
 
 
 @dataclass(frozen=True)
@@ -185,25 +187,28 @@ class Model:
         record = RoundRecord(int(before.clusters), int(before.entries) // 2, int(before.merges))
         return pays(record, int(after.entries) // 2, self.limits.hand_over)
 
+    @property
+    def intake(self) -> Intake:
+        """How the edges get to their shards."""
+        return Intake(self.given, self.sizes, self.budget, self.shards, self.asked, self.limits)
+
     def _intake(self) -> list[Layer]:
-        """Scan, route, build."""
-        machine, sizes, nodes, edges = self.fleet.machine, self.sizes, self.given.nodes, self.given.rows
-        units = max(1, -(-edges // unit_rows(sizes, self.budget, self.limits)))
-        row = 2 * sizes.ids + sizes.weight
-        reading = Traffic(self.given.bytes, 0, max(units, self.given.bytes / REQUEST))
-        blocks = min(edges, units * self.shards * (self.shards + 1) / 2)
-        pieces = Traffic(edges * row * (2 - 1 / self.shards), 0, max(blocks, edges * row / REQUEST))
-        first = Shape(1, Level(nodes, 2 * edges, 0), END, self.shards, 1, 1, sizes, self.decay)
-        state = Traffic(0, first.state_bytes, 0, self.shards * (1 + 3 + first.entry_columns))
-        sent = Traffic(0, edges * row, 0, units)
-        work = [edges * rate.at(nodes) for rate in (machine.scan, machine.route, machine.build)]
-        miss = self._miss(first.state_bytes + edges * row + self.given.bytes)
-        return [
-            Layer("scan", 0, units, work[0], reading, miss=miss),
-            Layer("route", 0, units, work[1], reading + sent, miss=miss),
-            Layer("build", 0, self.shards, work[2], pieces + state, miss=miss),
-            self._commit(0, 0, first.state_bytes, units),
-        ]
+        """Scan and add up, route and sort, build."""
+        machine, intake, nodes, edges = self.fleet.machine, self.intake, self.given.nodes, self.given.rows
+        found, miss = intake.layers(), self._miss(intake.disk)
+        more = intake.routed_bytes - edges * intake.row  # that `route` writes only by group
+        work = {
+            "scan": edges * machine.scan.at(nodes),
+            "route": edges * machine.route.at(nodes) + more * machine.write.at(nodes),
+            "sort": sorting_seconds(machine, nodes, (intake.routed_bytes, intake.sorted_bytes), intake.row),
+            "build": edges * machine.build.at(nodes),
+        }
+        if intake.sums:
+            counts = found["add_up"][1]
+            work["add_up"] = counts.read * machine.read.at(nodes) + counts.written * machine.write.at(nodes)
+        layers = [Layer(name, 0, tasks, work[name], what, miss=miss) for name, (tasks, what) in found.items()]
+        requests = FIRST_REQUESTS + STEP_WRITES + STEP_LISTS + intake.deletions()
+        return [*layers, self._commit(0, 0, intake.state_bytes, requests)]
 
     def _round(self, shape: Shape) -> list[Layer]:
         """The layers of a round through the store."""
@@ -229,14 +234,14 @@ class Model:
             found.append(layer("gather", tasks, move * shape.moved_entries + moved("gather")))
         folding = machine.fold.at(clusters) * entries + move * clusters + moved("fold")
         found.append(layer("fold", shape.shards_after, folding, relabel))
-        files = shape.sent_files + shape.gathered_files
-        return [*found, self._commit(shape.number, shape.shards + shape.shards_after, shape.next_bytes, files)]
+        requests = STEP_WRITES + 1 + STEP_LISTS + shape.object_requests - 1 + shape.deletions()
+        return [*found, self._commit(shape.number, shape.shards + shape.shards_after, shape.next_bytes, requests)]
 
-    def _commit(self, number: int, tasks: int, size: float, files: float = 0.0) -> Layer:
-        """What a step takes beside its tasks; files of rows that have moved are deleted one by one."""
+    def _commit(self, number: int, tasks: int, size: float, requests: float) -> Layer:
+        """What a step takes beside its tasks: its requests are made one after the other."""
         seconds = self.fleet.machine.step + (0.0 if self.fleet.remote else self.fleet.machine.discard * size)
         seconds += tasks * self.fleet.machine.task
-        return Layer("commit", number, 1, 0.0, Traffic(0, 0, 0, STEP_WRITES + DELETING * files), seconds)
+        return Layer("commit", number, 1, 0.0, Traffic(0, 0, 0, requests), seconds)
 
     def _miss(self, size: float) -> float:
         """Return the share of bytes that do not stay in the page cache of a machine."""
@@ -270,4 +275,5 @@ class Model:
         files = max(1, merges // self.limits.part_merges)
         traffic = Traffic(shape.state_bytes, merges * MERGE_BYTES, reads, files)
         rest = Layer("rest", number, 1, work, traffic, miss=self._miss(shape.state_bytes))
-        return [rest, self._commit(number, 1, 0)], rounds
+        requests = STEP_WRITES + len(rounds) + STEP_LISTS + 2 * shape.object_requests
+        return [rest, self._commit(number, 1, 0, requests)], rounds

@@ -71,6 +71,8 @@ class Run:
     intake: Mapping[str, float]
     """Seconds of each phase of reading the edges, over all threads."""
     intake_seconds: float
+    by_groups: bool
+    """Whether edges went to their shards by way of groups."""
     rounds: tuple[Observed, ...]
     rest: Rest | None
     decay: Decay
@@ -121,10 +123,17 @@ def _run(name: str, header: Header, chain: Sequence[Manifest], place: Place) -> 
         len(first.shards),
         _slower(chain[0].phases, place),
         chain[0].seconds / place.slowdown,
+        _by_groups(chain[0], facts, sizes),
         rounds,
         _rest(*last[0], place) if last else None,
         decay,
     )
+
+
+def _by_groups(intake: Manifest, facts: Facts, sizes: EntrySizes) -> bool:
+    """Whether edges were written more than once on their way."""
+    row, state = 2 * sizes.ids + sizes.weight, 2 * (sizes.ids + sizes.weight)
+    return intake.traffic.get("write", 0) > facts.edges * (1.5 * row + state) + 40 * facts.nodes
 
 
 def _slower(seconds: Mapping[str, float], place: Place) -> dict[str, float]:

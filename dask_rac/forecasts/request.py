@@ -8,11 +8,11 @@ from os import PathLike
 from typing import Any
 
 from dask_rac.base.checks import check_whole
-from dask_rac.base.errors import InputError
+from dask_rac.base.errors import InputError, ResourceError
 from dask_rac.base.events import RoundRecord
 from dask_rac.base.ids import edge_id_dtype
 from dask_rac.base.settings import Settings, checked_settings
-from dask_rac.base.text import quoted
+from dask_rac.base.text import quoted, size_text
 from dask_rac.edges.source import open_edges
 from dask_rac.engines.contract import Expected
 from dask_rac.engines.rows.sizes import project
@@ -130,6 +130,12 @@ def budget_of(kind: Kind, machines: int, memory: str | float | None = None) -> B
     asked = memory_bytes(memory, int(SHARE * total))
     if asked > total:
         raise InputError(f"memory={quoted(memory)} is more than the {total / 1e9:.3g} GB of {machines} machines")
+    most = int(MOST_SHARE * total)
+    if processes > 1 and asked > most:
+        raise ResourceError(
+            f"memory={quoted(memory)} is more than workers may use, {MOST_SHARE:.0%} of the {size_text(total)} that "
+            f"{machines} machines have: set memory='{int(most / 1e6)}MB' or less"
+        )
     alone = min(asked, int(MOST_SHARE * kind.memory / kind.processes)) if processes > 1 else 0
     return Budget(asked, processes, kind.cores // kind.processes, alone, kind.cores if processes > 1 else 0)
 

@@ -1,5 +1,6 @@
 """Constants: known ones are found again in what runs with them would take, and a finished run gives some."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import dask
@@ -9,7 +10,7 @@ from hypothesis import strategies as st
 
 import dask_rac
 from dask_rac.forecasts.calibrate import Sample, calibrated, fitted
-from dask_rac.forecasts.machine import Machine, Rate
+from dask_rac.forecasts.machine import Machine, Rate, sorting_seconds
 from dask_rac.forecasts.observe import Place, observe, place_of
 from tests.support.folders import quick_folder
 
@@ -58,6 +59,28 @@ def test_seconds_in_which_threads_have_waited_do_not_count() -> None:
     assert fast.intake_seconds == pytest.approx(slow.intake_seconds / 2)
     for one, other in zip(fast.rounds, slow.rounds, strict=True):
         assert [one.wall, one.spent[1]] == pytest.approx([other.wall / 2, other.spent[1] / 2])
+
+
+def test_what_only_groups_take_is_no_constant() -> None:
+    """A run by way of groups gives the constants of the run by block that its intake is longer than."""
+    with quick_folder() as folder, dask.config.set(num_workers=2):
+        edges = dask_rac.datasets.lattice(4_000, 20, 0, folder / "edges", weights="similarity")
+        dask_rac.cluster(edges, weights="similarity", store=folder / "run", shards=5)
+        run = observe(folder / "run", Place(1, 2))
+    machine, nodes, row = calibrated([run]), run.facts.nodes, 2 * run.sizes.ids + run.sizes.weight
+    size = run.facts.edges * row * (2 - 1 / run.shards)
+    more = {
+        "read": machine.read.at(nodes) * size,
+        "route": machine.move.at(nodes) * size / row,
+        "write": machine.write.at(nodes) * 1.5 * size,
+    }
+    again = machine.write.at(nodes) * size / 2  # what `route` writes only by group
+    assert sum(more.values()) == pytest.approx(sorting_seconds(machine, nodes, (size, size), row) + again)
+    intake = {name: seconds + more.get(name, 0.0) for name, seconds in run.intake.items()}
+    seconds = run.intake_seconds + sum(more.values()) / run.place.workers
+    found = calibrated([replace(run, intake=intake, intake_seconds=seconds, by_groups=True)])
+    for name in ("scan", "route", "build"):
+        assert getattr(found, name).at(nodes) == pytest.approx(getattr(machine, name).at(nodes))
 
 
 def test_constants_are_read_as_they_were_written(tmp_path: Path) -> None:

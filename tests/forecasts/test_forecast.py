@@ -2,22 +2,31 @@
 
 import json
 import math
+from functools import partial
 from typing import Any
 
+import numpy as np
 import pytest
+from distributed import Client
 from hypothesis import given
 from hypothesis import strategies as st
 
 import dask_rac
 from dask_rac.base.settings import checked_settings
-from dask_rac.engines.contract import Expected
+from dask_rac.engines.contract import Expected, Limits
 from dask_rac.engines.rows.groups import groups_of
+from dask_rac.engines.rows.layout import Layout
+from dask_rac.engines.rows.needs import EntrySizes
+from dask_rac.engines.rows.scanning import Counted, Histogram, count_entries
 from dask_rac.forecasts.forecast import Forecast, duration
+from dask_rac.forecasts.intake import Intake
 from dask_rac.forecasts.kinds import EXAMPLES, Kind, kind_of
 from dask_rac.forecasts.machine import Machine, Rate
 from dask_rac.forecasts.model import Fleet, Layer, Model
 from dask_rac.forecasts.request import budget_of, decay_of
 from dask_rac.runs.plan import plan_sizes
+from dask_rac.tasks.budget import Budget
+from dask_rac.tasks.workers import Workers
 
 RATE = Rate(1e-9, 1e-9)
 CORE = Machine(
@@ -86,13 +95,14 @@ def test_its_tasks_are_those_of_the_plan() -> None:
     assert first["fold"] <= len(graph["fold"]) == 600
 
 
-def layers_of(edges: int, nodes: int, machines: int = 1, kind: Kind = SMALL) -> tuple[list[Layer], Fleet]:
+def layers_of(edges: int, nodes: int, machines: int = 1, limits: Limits | None = None) -> tuple[list[Layer], Fleet]:
     """Return the layers of a run in 600 shards; no plan is made, which takes a while."""
+    kind, limits = SMALL, limits or Limits()
     settings = checked_settings("average", None, "distance")
     fleet = Fleet(kind, machines, True, CORE)
     budget = budget_of(kind, machines, 60 * 10**9 * machines)
     given = Expected(nodes, edges, "float32", 12 * edges)
-    return Model(given, settings, budget, fleet, DECAY, 600, 600).layers()[0], fleet
+    return Model(given, settings, budget, fleet, DECAY, 600, 600, limits).layers()[0], fleet
 
 
 def seconds_of(layers: list[Layer], fleet: Fleet) -> float:
@@ -110,9 +120,11 @@ def test_more_machines_are_not_slower(machines: int, more: int, edges: int) -> N
     assert seconds_of(first[1], many[1]) <= 1.001 * seconds_of(first[0], few[1]) + own
 
 
-@given(edges=st.integers(10**8, 5 * 10**9), factor=st.floats(1.01, 4))
-def test_more_edges_are_not_faster(edges: int, factor: float) -> None:
-    few, many = (layers_of(int(count), 10**7) for count in (edges, factor * edges))
+@given(edges=st.integers(10**8, 5 * 10**9), factor=st.floats(1.01, 4), blocks=st.sampled_from([0, 2**60]))
+def test_more_edges_are_not_faster(edges: int, factor: float, blocks: int) -> None:
+    """As long as they go to their shards in the same way: groups are there to be faster with many."""
+    limits = Limits(direct_blocks=blocks)
+    few, many = (layers_of(int(count), 10**7, limits=limits) for count in (edges, factor * edges))
     assert seconds_of(*many) >= seconds_of(*few)
     assert sum(layer.traffic.read for layer in many[0]) >= sum(layer.traffic.read for layer in few[0])
 
@@ -192,6 +204,55 @@ def test_too_little_memory_names_what_would_do() -> None:
         forecast(1e10, 1e9, memory="50GB")
     memory = str(refused.value).partition("memory='")[2].partition("'")[0]
     assert forecast(1e10, 1e9, memory=memory, kind={"cores": 16, "memory": "400GB"}).seconds > 0
+
+
+def test_the_budget_is_that_of_workers(client: Client) -> None:
+    workers = client.scheduler_info()["workers"].values()
+    cores, memory = (sum(worker[name] for worker in workers) for name in ("nthreads", "memory_limit"))
+    kind = Kind(cores, memory, processes=len(workers))
+    for share in (0.1, 0.5, 0.69):
+        asked = int(share * memory)
+        assert budget_of(kind, 1, asked) == Workers(client).budget(asked)
+    for budget in (Workers(client).budget, partial(budget_of, kind, 1)):
+        with pytest.raises(dask_rac.ResourceError, match="set memory="):
+            budget(int(0.75 * memory))
+
+
+def test_many_shards_are_reached_by_way_of_groups() -> None:
+    """Requests grow with the square root of shards times shards, not with shards times shards."""
+    found = forecast(360e9, 1e9, machines=200, memory="17900GB")
+    intake = [layer for layer in found.layers if not layer.round and layer.name != "commit"]
+    assert [layer.name for layer in intake] == ["scan", "add_up", "route", "sort", "build"]
+    tasks = {layer.name: layer.tasks for layer in intake}
+    groups = groups_of(found.plan.shards)
+    assert tasks["sort"] == groups.count * groups.count
+    assert tasks["build"] == found.plan.shards
+    units = tasks["route"]
+    assert tasks["add_up"] == len(range(0, units, math.isqrt(units) + 1))
+    pieces = 2 * units * groups.count + 2 * found.plan.shards * groups.count
+    asked = sum(layer.traffic.reads for layer in intake if layer.name in {"sort", "build"})
+    assert asked < 2 * pieces + 4 * 360e9 * 20 / 2**25
+    few = forecast(1e9, 1e7, shards=30)
+    assert {layer.name for layer in few.layers if not layer.round} == {"scan", "route", "build", "commit"}
+
+
+@given(shards=st.integers(1, 20_000), nodes=st.integers(1, 10**10), edges=st.integers(1, 10**11))
+def test_the_intake_is_laid_out_as_the_engine_does(shards: int, nodes: int, edges: int) -> None:
+    """Groups, bins and receipts of the model are those of a layout of so many shards."""
+    settings, limits = checked_settings("complete", "ignore", "distance"), Limits()
+    given = Expected(nodes, edges, "float32", 20 * edges)
+    sizes = EntrySizes.of(settings, nodes, edges, "float32")
+    intake = Intake(given, sizes, Budget(10**13, 1, 16), shards, shards)
+    layout = Layout(tuple(range(shards + 1)), 0, np.arange(shards)).within(intake.units, limits)
+    assert intake.groups == layout.groups
+    counts = np.zeros(intake.bins, np.int64)
+    shift = 0
+    while (nodes - 1) >> shift >= intake.bins:
+        shift += 1
+    used = len(count_entries([Counted(shift, counts)], nodes, Histogram(intake.bins)).bins)
+    assert intake.used_bins == used
+    places = layout.blocks if layout.groups is None else layout.groups.count
+    assert intake.receipt_bytes >= 8 * intake.routed_files * (places + 1)
 
 
 def test_kinds() -> None:

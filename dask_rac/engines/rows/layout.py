@@ -46,7 +46,13 @@ class Layout:
 
     def within(self, pieces: int, limits: Limits) -> Layout:
         """Return the same by way of groups, if that is better for so many pieces of the input."""
-        return replace(self, groups=groups_of(self.shards)) if pieces * self.blocks > limits.direct_blocks else self
+        return replace(self, groups=groups_for(self.shards, pieces, limits))
+
+
+def groups_for(shards: int, pieces: int, limits: Limits) -> Groups | None:
+    """Return the groups by way of which edges go to so many shards; None if they had better go by block."""
+    blocks = shards * (shards + 1) // 2
+    return groups_of(shards) if pieces * blocks > limits.direct_blocks else None
 
 
 def lay_out(counted: Counted, nodes: int, shard_entries: int, node_load: int = 0) -> Layout:

@@ -31,6 +31,7 @@ RECORD = 190  # bytes of an array in a manifest
 MERGE = 24  # bytes of a merge as Parquet, about
 TABLE = 3_000  # bytes of a Parquet file without rows
 STEP_LISTS = 7  # to see what may be deleted: the store, two of its folders, three attempts, all of an old one
+KEYS = 1_000  # objects that one request deletes, or lists
 
 
 @dataclass(frozen=True)
@@ -61,6 +62,11 @@ class RoundShape:
     def columns(self) -> int:
         """Columns of entries before the round."""
         return 2 if self.first else self.columns_after
+
+    @property
+    def objects(self) -> int:
+        """Objects of a shard before the round: arrays of clusters and of entries, and their metadata."""
+        return 1 + (3 if self.first else 6) + self.columns
 
     @property
     def columns_after(self) -> int:
@@ -116,16 +122,22 @@ def round_requests(shape: RoundShape) -> RoundRequests:
     """Return what a round asks of an object store."""
     groups = min(PIECE_GROUPS, shape.after)
     arrays = 6 + shape.columns_after
+    objects = key_requests(shape.shards * shape.objects)  # of a state that no step needs any more
     return RoundRequests(
         metadata=shape.processes * shape.shards + 1,
         ranges=_ranges(shape),
         puts=shape.after * (arrays + 2) + shape.files + 2,
-        lists=STEP_LISTS,
+        lists=STEP_LISTS + objects - 1,
         heads=int(shape.first),  # whether the routed edges are a file or a folder
-        deletes=groups + 1,
+        deletes=groups + objects,
         read=_read(shape),
         written=_written(shape, arrays),
     )
+
+
+def key_requests(files: float) -> int:
+    """Return the requests that delete so many files together, or list them."""
+    return max(1, ceil(files / KEYS))
 
 
 def _ranges(shape: RoundShape) -> int:

@@ -68,7 +68,7 @@ class Histogram:
     """Where counts go that are too many for a receipt."""
 
     @classmethod
-    def of(cls, shards: int, job: Job) -> Histogram:
+    def of(cls, shards: int, job: Job | None = None) -> Histogram:
         """With some bins for each of about this many shards."""
         bins = FEW_BINS
         while bins < min(SHARD_BINS * shards, MOST_BINS):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 from dask_rac.base.errors import ResourceError
@@ -117,6 +118,11 @@ def project(
         vectors,
         ending=0 if sizes.forest or not settings.finisher else budget.processes * due,
     )
+
+
+def expected_shards(sizes: EntrySizes, edges: int, budget: Budget, asked: int | None) -> int:
+    """Return about how many shards there will be, before it is known how many nodes there are."""
+    return max(math.ceil(budget.threads * sizes.task(2 * edges) / budget.process), asked or 0)
 
 
 def check_reading(whole_rows: int, budget: Budget) -> None:

@@ -44,6 +44,7 @@ from dask_rac.engines.rows.scanning import Histogram, Scanned, count_entries, co
 from dask_rac.engines.rows.sizes import (
     batch_rows,
     check_reading,
+    expected_shards,
     projected_disk,
     shard_entries,
     unit_rows,
@@ -220,7 +221,9 @@ def _ingest(source: EdgeSource, work: Work) -> Step:
     source = replace(source, batch_rows=min(source.batch_rows, batch_rows(work.budget, work.limits)))
     units = source.units(unit_rows(EntrySizes.of(settings, 1, 1, work.header.weights), work.budget, work.limits))
     work.report(Event("scan"))
-    histogram = Histogram.of(_expected_shards(source, work), new_job(work, 0, 0, 0))
+    expected = EntrySizes.of(settings, n_nodes or 1, source.rows, work.header.weights)
+    shards = expected_shards(expected, source.rows, work.budget, work.header.shards)
+    histogram = Histogram.of(shards, new_job(work, 0, 0, 0))
     found = work.compute(scan_graph(uuid.uuid4().hex[:8], source, units, (n_nodes, settings), histogram))
     scanned: list[Scanned] = found.get("scan", [])
     work.account(scanned)
@@ -260,13 +263,6 @@ def _ingest(source: EdgeSource, work: Work) -> Step:
     )
     check_missing(settings.resolved(facts.largest), nodes, facts.least, facts.largest)
     return Step(state, scratch=sweeper.peak - state.bytes, facts=facts)
-
-
-def _expected_shards(source: EdgeSource, work: Work) -> int:
-    """Return about how many shards there will be, before the input has been read."""
-    sizes = EntrySizes.of(work.settings, work.header.n_nodes or 1, source.rows, work.header.weights)
-    fit = work.budget.threads * sizes.task(2 * source.rows) / work.budget.process
-    return max(math.ceil(fit), work.header.shards or 0)
 
 
 def _round(state: State, work: Work) -> Step:
