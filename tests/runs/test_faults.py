@@ -217,7 +217,7 @@ def check_full(folder: Path, edges: Path, expected: tuple[str, list[str]], targe
     assert layout(store) == expected[1]
 
 
-@pytest.mark.parametrize("call", [5, 100, 300])
+@pytest.mark.parametrize("call", [5, 100, 200])
 def test_a_full_disk_for_arrays(folder: Path, edges: Path, expected: tuple[str, list[str]], call: int) -> None:
     check_full(folder, edges, expected, "os.writev", call)
 

@@ -122,7 +122,7 @@ def project(
 
 def expected_shards(sizes: EntrySizes, edges: int, budget: Budget, asked: int | None) -> int:
     """Return about how many shards there will be, before it is known how many nodes there are."""
-    return max(math.ceil(budget.threads * sizes.task(2 * edges) / budget.process), asked or 0)
+    return max(math.ceil(budget.threads * sizes.task(2 * edges) / max(1, budget.process)), asked or 0)
 
 
 def check_reading(whole_rows: int, budget: Budget) -> None:
