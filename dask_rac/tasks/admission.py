@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from importlib.metadata import PackageNotFoundError
-from time import monotonic
+from time import monotonic, sleep
 from typing import Any
 
 from distributed import Client
@@ -24,6 +24,7 @@ from dask_rac.tasks.machine import versions
 from dask_rac.tasks.scheduler import RunInput
 
 JOIN_SECONDS = 10  # between two looks for workers that have joined
+LEAVE_SECONDS = 5  # until the scheduler knows that a worker which cannot be reached has left
 MOST_SHARE = 0.7  # of a worker's memory: at 0.8, Dask pauses the worker
 
 
@@ -127,16 +128,39 @@ class Admission:
     ) -> dict[str, Any]:
         """Run a function on every worker, or each of these, and return the answers.
 
-        Workers that leave meanwhile are ignored.
+        Workers that leave meanwhile are ignored. The scheduler learns of a worker that died a moment later than whoever
+        was connected to it, so those that cannot be reached are asked again, unless they leave within some
+        seconds.
         """
+        answers = self._answers(workers, function, arguments)
+        ending = monotonic() + LEAVE_SECONDS
+        while (unreached := _known(_failed(answers, OSError), self._client)) and monotonic() < ending:
+            sleep(LEAVE_SECONDS / 25)
+        if unreached:
+            answers |= self._answers(list(unreached), function, arguments)
+        failed = _failed(answers, BaseException)
+        for address, error in _known(failed, self._client).items():
+            raise ResourceError(_failure(address, error)) from None
+        return {address: answer for address, answer in answers.items() if address not in failed}
+
+    def _answers(
+        self, workers: list[str] | None, function: Callable[..., Any], arguments: tuple[Any, ...]
+    ) -> dict[str, Any]:
+        """Run a function on workers once; the answer of one that fails is its error."""
         with while_open(self._client, OSError):
             answers: dict[str, Any] = self._client.run(function, *arguments, workers=workers, on_error="return")
-        failed = {address: answer for address, answer in answers.items() if isinstance(answer, BaseException)}
-        if failed:
-            present = workers_of(self._client)
-            for address in failed.keys() & present.keys():
-                raise ResourceError(_failure(address, failed[address])) from None
-        return {address: answer for address, answer in answers.items() if address not in failed}
+        return answers
+
+
+def _failed(answers: dict[str, Any], kind: type[BaseException]) -> dict[str, BaseException]:
+    """Return the answers that are such errors."""
+    return {address: answer for address, answer in answers.items() if isinstance(answer, kind)}
+
+
+def _known(failed: dict[str, BaseException], client: Client) -> dict[str, BaseException]:
+    """Return the errors of those workers that have not left meanwhile."""
+    present = workers_of(client) if failed else {}
+    return {address: error for address, error in failed.items() if address in present}
 
 
 def _sees(url: str, probe: str) -> bool:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib.metadata
+import os
+import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -12,6 +14,7 @@ from distributed import Client
 
 import dask_rac
 from dask_rac.tasks import admission
+from dask_rac.tasks.connection import workers_of
 from tests.support.clients import local_client, nothing_left
 from tests.support.named_graphs import GRAPHS
 from tests.support.results import assert_same
@@ -110,6 +113,52 @@ def test_a_worker_that_joins_is_seen_while_tasks_run(
     monkeypatch.setattr(importlib.metadata, "version", lambda name: "0.0.1" if name == "dask" else real(name))
     with pytest.raises(dask_rac.ResourceError, match=r"has dask .*, this process has 0\.0\.1"):
         asked.look()
+
+
+def test_a_worker_that_dies_while_it_is_asked_is_ignored(
+    alone: Client, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Though the scheduler knows it for some time after its connection has broken."""
+    asked = admission.Admission(alone)
+    asked.admit(workers_of(alone))
+    cluster: Any = alone.cluster
+    cluster.scale(2)
+    alone.wait_for_workers(2, timeout=60)
+    died, known, versions, here = folder / "died", workers_of(alone), admission.versions, os.getpid()
+
+    def die() -> dict[str, str]:
+        if os.getpid() != here and not died.exists():
+            died.touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        return versions()
+
+    calls = iter(range(4))
+    monkeypatch.setattr(admission, "workers_of", lambda client: known if next(calls, None) else workers_of(client))
+    monkeypatch.setattr(admission, "versions", die)
+    asked.check_joined()
+    assert died.exists()
+
+
+def test_a_worker_that_cannot_be_reached_but_stays_stops_the_run(
+    alone: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = admission.Admission(alone)
+    asked.admit(workers_of(alone))
+    cluster: Any = alone.cluster
+    cluster.scale(2)
+    alone.wait_for_workers(2, timeout=60)
+
+    versions, here = admission.versions, os.getpid()
+
+    def broken() -> dict[str, str]:
+        if os.getpid() != here:
+            raise ConnectionResetError
+        return versions()
+
+    monkeypatch.setattr(admission, "LEAVE_SECONDS", 0.5)
+    monkeypatch.setattr(admission, "versions", broken)
+    with pytest.raises(dask_rac.ResourceError, match=r"worker tcp://.* fails \(ConnectionResetError.*: check its log"):
+        asked.check_joined()
 
 
 def assert_stopped(client: Client, folder: Path) -> None:
