@@ -158,8 +158,8 @@ class Intake:
         return _pieces(files * self.shards, self.sorted_bytes, self.row)
 
     def deletions(self) -> float:
-        """Requests that delete what no step needs: together by batch and by group, everything else file by file."""
-        counted = DELETING * (self.units + self.sums) if self.sums else 0
+        """Requests that delete what no step needs: counts, batches and groups together, the rest file by file."""
+        counted = key_requests(self.units + self.sums) if self.sums else 0
         if self.groups is None:
             return counted + DELETING * self.routed_files
         batches, groups = self.batches, self.groups.count

@@ -16,7 +16,7 @@ from dask_rac.engines.rows.intake import intake_graph
 from dask_rac.engines.rows.layout import lay_out
 from dask_rac.engines.rows.needs import EntrySizes
 from dask_rac.engines.rows.receipts import new_job
-from dask_rac.engines.rows.scanning import Histogram, count_entries, counts_of, scan_graph
+from dask_rac.engines.rows.scanning import Histogram, count_entries, counts_of, remove_counts, scan_graph
 from dask_rac.files.arrays import read_array
 from dask_rac.files.folder import Folder
 from dask_rac.store.manifest import ShardRecord
@@ -82,7 +82,9 @@ def edge_pieces(source: EdgeSource, unite: bool, work: Work) -> Sequence[EdgePie
     job, room = new_job(work, nodes, work.facts.edges, 0), max(1, task // (16 * sizes.entry))
     histogram = Histogram.of(2 * source.rows // room, job)
     results = work.compute(scan_graph(work.attempt, source, units, (nodes, work.settings), histogram))
-    layout = lay_out(count_entries(counts_of(results), nodes, histogram), nodes, room).within(len(units), work.limits)
+    counted = count_entries(counts_of(results), nodes, histogram)
+    remove_counts(results, work.store)
+    layout = lay_out(counted, nodes, room).within(len(units), work.limits)
     built = work.compute(intake_graph(job, source, units, layout, rows))["build"]
     return [ShardPiece(work.store, receipt.shard) for receipt in built]
 

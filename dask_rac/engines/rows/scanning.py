@@ -21,6 +21,7 @@ from dask_rac.edges.first_id import smallest_id
 from dask_rac.edges.source import Columns, EdgeSource
 from dask_rac.edges.units import Unit
 from dask_rac.engines.rows.receipts import Clock, Job, Receipt, fresh_name
+from dask_rac.files.folder import Folder
 from dask_rac.files.pieces import read_piece, write_pieces
 from dask_rac.kernels.rows import ingest
 from dask_rac.tasks.task_graph import Results, TaskGraph
@@ -176,7 +177,7 @@ def scan_graph(
     if how.bins > FEW_BINS:
         width = math.isqrt(len(scanned)) + 1
         for first in range(0, len(scanned), width):
-            graph.add(add_up, counting, graph.together(scanned[first : first + width]))
+            graph.add(add_up, counting, scanned[first : first + width])
     return graph
 
 
@@ -184,3 +185,10 @@ def counts_of(results: Results) -> list[Counted]:
     """Return what tasks have counted: the sums, if there are any."""
     sums: list[Counted] = results.get("add_up", [])
     return sums or [receipt.counted for receipt in results.get("scan", [])]
+
+
+def remove_counts(results: Results, store: Folder) -> None:
+    """Delete the files of counts, once these have been added up."""
+    counted = [*(receipt.counted for receipt in results.get("scan", [])), *results.get("add_up", [])]
+    if names := [counts.name for counts in counted if counts.name]:
+        store.remove_files(names)

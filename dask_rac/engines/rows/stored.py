@@ -40,7 +40,7 @@ from dask_rac.engines.rows.needs import (
 from dask_rac.engines.rows.pace import JUDGED, pays, rounds_until, stalls
 from dask_rac.engines.rows.receipts import Arranged, Borders, Folded, Gathered, Job, Moved, Receipt, United, new_job
 from dask_rac.engines.rows.routing import Routed
-from dask_rac.engines.rows.scanning import Histogram, Scanned, count_entries, counts_of, scan_graph
+from dask_rac.engines.rows.scanning import Histogram, Scanned, count_entries, counts_of, remove_counts, scan_graph
 from dask_rac.engines.rows.sizes import (
     batch_rows,
     check_reading,
@@ -231,6 +231,7 @@ def _ingest(source: EdgeSource, work: Work) -> Step:
     nodes = largest_id + 1 if n_nodes is None else n_nodes
     edges = sum(receipt.rows - receipt.loops for receipt in scanned)
     counted = count_entries(counts_of(found), nodes, histogram)
+    remove_counts(found, work.store)
     sizes, room = _planned(work, nodes, edges, int(counted.bins.max(initial=0)))
     least = min((receipt.least for receipt in scanned), default=math.inf)
     largest = max((receipt.largest for receipt in scanned), default=-math.inf)
