@@ -7,6 +7,10 @@ from typing import Any
 
 from dask.base import compute, visualize
 from dask.delayed import Delayed, delayed
+from dask.task_spec import DataNode, List, TaskRef
+from dask.task_spec import Task as Call
+from dask.utils import ensure_dict
+from distributed import Future
 
 Task = Delayed
 """A task that has not run yet, as an argument of others."""
@@ -15,40 +19,64 @@ Results = dict[str, list[Any]]
 
 
 class TaskGraph:
-    """The tasks of one step, by layer; nothing has run yet."""
+    """The tasks of one step, by layer; nothing has run yet.
+
+    All are in one dict: each of Dask's own delayed calls has a copy of the layers of all that it needs, which for
+    thousands of tasks that need thousands takes minutes.
+    """
 
     def __init__(self, token: str, alone: bool = False) -> None:
         self.token = token
         self.alone = alone
         """Whether its only task may use what other processes do not need meanwhile."""
         self.layers: dict[str, list[Task]] = {}
+        self.nodes: dict[Any, Any] = {}
+        """What Dask computes, by key: calls and values, of others' graphs, too."""
+        self._merged: dict[int, Any] = {}  # graphs of others, by their identity
 
     def add(self, function: Callable[..., Any], *arguments: Any, name: str = "") -> Task:
         """Add a task to the layer that is named after the function; its key looks like `fold-<step>-3`."""
         layer = self.layers.setdefault(name or function.__name__, [])
         key = f"{name or function.__name__}-{self.token}-{len(layer)}"
-        task: Task = delayed(function, pure=False, traverse=False)(*arguments, dask_key_name=key)
-        layer.append(task)
-        return task
+        self.nodes[key] = Call(key, function, *map(self._argument, arguments))
+        layer.append(Delayed(key, self.nodes))
+        return layer[-1]
 
     def constant(self, value: Any, name: str) -> Task:
         """Return a value that many tasks take and that is sent only once."""
-        held: Task = delayed(value, name=f"{name}-{self.token}", pure=False)
-        return held
-
-    def together(self, tasks: Sequence[Task]) -> Task:
-        """The results of some tasks as one argument of another."""
-        listed: Task = delayed(list(tasks))
-        return listed
+        key = f"{name}-{self.token}"
+        self.nodes[key] = DataNode(key, value)
+        return Delayed(key, self.nodes)
 
     def gather(self, tasks: Sequence[Task], name: str) -> Task:
         """Add a barrier that gathers all receipts of a layer."""
-        return self.add(list, self.together(tasks), name=name)
+        return self.add(list, list(tasks), name=name)
+
+    def _argument(self, value: Any) -> Any:
+        """Return an argument as Dask takes it: a reference to a task, a list of them, or the value itself."""
+        if isinstance(value, Delayed):
+            self._merge(value.dask)
+        if isinstance(value, Delayed | Future):
+            return TaskRef(value.key)
+        if isinstance(value, list) and any(isinstance(one, Delayed) for one in value):
+            return List(*map(self._argument, value))
+        return value
+
+    def _merge(self, graph: Any) -> None:
+        """Add all of a graph, unless it is this one or has been added."""
+        if graph is not self.nodes and id(graph) not in self._merged:
+            self._merged[id(graph)] = graph
+            self.nodes.update(ensure_dict(graph))
 
     @property
     def tasks(self) -> list[Task]:
         """All tasks, by layer."""
         return [task for layer in self.layers.values() for task in layer]
+
+    @property
+    def keys(self) -> list[str]:
+        """The keys of all tasks."""
+        return [task.key for task in self.tasks]
 
     def visualize(self, *arguments: Any, **keywords: Any) -> Any:
         """Draw the graph, like `visualize` of Dask's own collections."""

@@ -8,8 +8,8 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 import dask
-from dask.base import compute
 from dask.callbacks import Callback
+from dask.threaded import get
 from distributed.system import MEMORY_LIMIT
 
 from dask_rac.base.events import Listener
@@ -49,7 +49,7 @@ class Threads:
                 watch(layer, result)
 
         with Callback(posttask=finished), self._threads() as pool:
-            results = compute(*graph.tasks, scheduler="threads", pool=pool, optimize_graph=False)
+            results = get(graph.nodes, graph.keys, pool=pool)
         return by_layer(graph, results)
 
     @contextmanager

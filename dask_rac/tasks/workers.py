@@ -114,7 +114,7 @@ class Workers:
         if graph.alone:
             self.client.run(_give_back, on_error="ignore")
         preferred = {"workers": list(self.preferred), "allow_other_workers": True} if self.preferred else {}
-        futures = self.client.compute(graph.tasks, optimize_graph=False, **preferred)
+        futures: list[Future[Any]] = self.client.get(graph.nodes, graph.keys, sync=False, **preferred)
         layers = [name for name, tasks in graph.layers.items() for _ in tasks]
         results: list[Any] = [None] * len(futures)
         open_tasks, ended = set(range(len(futures))), Ended(self.client, futures)

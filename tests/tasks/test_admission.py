@@ -13,7 +13,7 @@ import pytest
 from distributed import Client
 
 import dask_rac
-from dask_rac.tasks import admission
+from dask_rac.tasks import admission, machine
 from dask_rac.tasks.connection import workers_of
 from tests.support.clients import local_client, nothing_left
 from tests.support.named_graphs import GRAPHS
@@ -124,7 +124,7 @@ def test_a_worker_that_dies_while_it_is_asked_is_ignored(
     cluster: Any = alone.cluster
     cluster.scale(2)
     alone.wait_for_workers(2, timeout=60)
-    died, known, versions, here = folder / "died", workers_of(alone), admission.versions, os.getpid()
+    died, known, versions, here = folder / "died", workers_of(alone), machine.versions, os.getpid()
 
     def die() -> dict[str, str]:
         if os.getpid() != here and not died.exists():
@@ -148,7 +148,7 @@ def test_a_worker_that_cannot_be_reached_but_stays_stops_the_run(
     cluster.scale(2)
     alone.wait_for_workers(2, timeout=60)
 
-    versions, here = admission.versions, os.getpid()
+    versions, here = machine.versions, os.getpid()
 
     def broken() -> dict[str, str]:
         if os.getpid() != here:

@@ -83,7 +83,7 @@ def _span(state: State, work: Work) -> Step:
     bands = _next_bands(state, work)
     graph = TaskGraph(job.attempt)
     found = [graph.add(span_band, job, stored, outline, before, band) for band in bands]
-    graph.add(join_bands, job, stored, before, graph.together(found))
+    graph.add(join_bands, job, stored, before, found)
     forest: Written = work.compute(graph)["join_bands"][0]
     last = bands[-1][1]
     files = tuple(file for file in state.files if _is_in(file, outline))

@@ -212,5 +212,5 @@ def forest_graph(job: Job, state: State) -> TaskGraph:
     graph = TaskGraph(job.attempt)
     before = graph.constant(state, "state")
     lightened = [graph.add(lighten, job, before, k) for k in range(len(state.shards))]
-    graph.add(join, job, before, graph.together(lightened))
+    graph.add(join, job, before, lightened)
     return graph
