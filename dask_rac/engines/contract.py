@@ -102,8 +102,8 @@ class Limits:
     """Clusters whose pairs show how far a stage may reach."""
     band_pairs: int = 2**31
     """Pairs of vectors that one task of a pass goes through: about a minute of work, which a kill may cost."""
-    band_entries: int = 2**24
-    """Entries of the triangle of clusters that one task of a pass holds."""
+    band_entries: int = 2**25
+    """Entries of the triangle of clusters that one thread of a pass holds."""
     near: int = 20
     """Neighbours of each vector from which the points engine begins."""
     lists: int = 24

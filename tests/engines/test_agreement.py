@@ -41,8 +41,6 @@ CUTS = {
     "products": ("ROWS", "COLUMNS", "HELD"),
     "differences": ("ROWS",),
     "postings": ("ROWS",),
-    "reduce": ("NEAR_ENTRIES",),
-    "in_memory": ("STAGE_ENTRIES",),
     "given_pairs": ("BAND_ENTRIES",),
     "spanning_vectors": ("BAND", "SAMPLE_SHARE", "FOUND"),
     "spanning_rows": ("SMALLEST",),

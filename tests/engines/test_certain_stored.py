@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -240,7 +241,15 @@ def test_an_engine_projects_memory_before_it_sees_the_data() -> None:
 
 def test_the_bands_of_a_pass_hold_all_rows_once() -> None:
     begin = np.concatenate(([0], np.cumsum(np.random.default_rng(1).integers(1, 9, 500))))
-    spans = stored.band_spans(begin, FEW)
-    assert [first for first, _ in spans] == [0, *(last for _, last in spans)][:-1]
-    assert spans[-1][1] == 500
-    assert len(spans) > 5
+    for most_entries in (FEW.band_entries, math.inf):
+        spans = stored.band_spans(begin, FEW.band_pairs, most_entries)
+        assert [first for first, _ in spans] == [0, *(last for _, last in spans)][:-1]
+        assert spans[-1][1] == 500
+        assert len(spans) > 5
+
+
+def test_a_search_has_as_many_bands_as_its_pairs_need() -> None:
+    """However many clusters are left: their entries are gone through part by part."""
+    begin = np.arange(500_001)
+    spans = stored.band_spans(begin, Limits().band_pairs)
+    assert len(spans) <= 500_000**2 / 2 / Limits().band_pairs + 1

@@ -7,9 +7,7 @@ from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
-from unittest import mock
 
-import dask
 import dask.dataframe as dd
 import fsspec
 import numpy as np
@@ -24,15 +22,9 @@ from hypothesis import strategies as st
 
 import dask_rac
 from dask_rac.base.settings import EDGE_COLUMNS, checked_settings
-from dask_rac.edges.checks import checked_weights
 from dask_rac.engines.contract import Limits
-from dask_rac.engines.rows import layout as rows_layout
 from dask_rac.engines.rows import packing as rows_columns
-from dask_rac.engines.rows import receipts, scanning, stored
-from dask_rac.engines.rows.receipts import Job
-from dask_rac.engines.rows.sweeper import IntakeSweeper
-from dask_rac.files.folder import Folder
-from dask_rac.store.manifest import ShardRecord
+from dask_rac.engines.rows import receipts
 from tests.support.effort import examples
 from tests.support.folders import quick_folder
 from tests.support.graphs import columns, tangled_edges
@@ -470,118 +462,3 @@ def test_a_store_that_failed_can_be_used_for_another_graph(folder: Path) -> None
         dask_rac.cluster(bad, store=folder / "run", shards=1)
     found = dask_rac.cluster(write_parquet(folder / "good.parquet", edges), store=folder / "run", shards=1)
     assert fingerprint(found) == fingerprint(dask_rac.cluster(edges))
-
-
-# The layout.
-
-
-def scanned(edges: Columns) -> scanning.Scanned:
-    """Return the result of scanning arrays."""
-    settings = checked_settings("average", None, "distance", None, "error", True)
-    source = mock.Mock(read=lambda _: [(dict(zip(EDGE_COLUMNS, edges, strict=True)), str)])
-    assert len(checked_weights(edges[2], settings, str)) == len(edges[2])
-    return scanning.scan(source, mock.Mock(), None, settings, scanning.Histogram())
-
-
-@given(
-    st.lists(st.tuples(st.integers(0, 60_000), st.integers(0, 60_000)), max_size=60),
-    st.integers(0, 500),
-    st.integers(1, 200),
-)
-def test_every_node_has_one_shard_and_no_shard_is_much_too_large(
-    pairs: list[tuple[int, int]], more: int, room: int
-) -> None:
-    u, v = np.array(pairs, np.int64).reshape(-1, 2).T
-    receipts = [scanned((u[k::2], v[k::2], np.ones(len(u[k::2])))) for k in range(2)]
-    nodes = 1 + max((receipt.largest_id for receipt in receipts), default=-1) + more
-    counted = scanning.count_entries([receipt.counted for receipt in receipts], nodes, scanning.Histogram())
-    layout = rows_layout.lay_out(counted, nodes, room)
-    assert layout.bounds[0] == 0
-    assert layout.bounds[-1] == nodes
-    assert list(layout.bounds) == sorted(layout.bounds)
-    owner = np.array(layout.owner)
-    for node in {0, nodes - 1, *u.tolist(), *v.tolist()} & set(range(nodes)):
-        number = owner[node >> layout.shift]
-        assert layout.bounds[number] <= node < layout.bounds[number + 1]
-    degrees = np.bincount(np.concatenate((u, v)) >> layout.shift, minlength=1)
-    held = np.bincount(owner[np.concatenate((u, v)) >> layout.shift], minlength=layout.shards)
-    assert held.max() <= room + degrees.max()
-    blocks = [layout.block(i, j) for i in range(layout.shards) for j in range(i, layout.shards)]
-    assert blocks == list(range(layout.blocks))
-
-
-# Many shards: edges go by way of groups, and counts of ids are in files.
-
-BY_GROUPS = Limits(direct_blocks=0, unit_rows=50)
-
-
-@examples(60)
-@given(graphs(), st.integers(1, 12), st.integers(1, 3), st.booleans())
-def test_edges_that_go_by_way_of_groups_make_the_same_first_state(
-    graph: Graph, shards: int, threads: int, both_ways: bool
-) -> None:
-    u, v, weight = columns(graph)
-    edges = (np.append(u, v), np.append(v, u), np.append(weight, weight)) if both_ways else (u, v, weight)
-    with quick_folder() as folder, dask.config.set(num_workers=threads):
-        path = write_parquet(folder / "edges.parquet", edges, row_group_size=5)
-        options: dict[str, Any] = {"n_nodes": graph.n_nodes, "shards": shards, "duplicates": "max"}
-        found = cluster_within(BY_GROUPS, path, store=folder / "run", **options)
-        expected = dask_rac.cluster(path, store=folder / "direct", **options)
-        assert_same(found, expected)
-        assert [shard.entries for shard in first_shards(folder / "run")] == [
-            shard.entries for shard in first_shards(folder / "direct")
-        ]
-
-
-def first_shards(store: Path) -> tuple[ShardRecord, ...]:
-    """The shards of the first state."""
-    state = steps_of(store)[0].state
-    assert state is not None
-    return state.shards
-
-
-def test_edges_on_their_way_are_deleted_as_soon_as_they_are_read(folder: Path) -> None:
-    seen: list[int] = []
-
-    class Watched(IntakeSweeper):
-        def __call__(self, layer: str, receipt: Any) -> None:
-            super().__call__(layer, receipt)
-            on_their_way = [*folder.glob("run/rounds/*/routed*"), *folder.glob("run/rounds/*/sorted*")]
-            if layer == "build":
-                seen.append(len(on_their_way))
-
-    path = write_parquet(folder / "edges.parquet", EDGES, row_group_size=20)
-    with mock.patch.object(stored, "IntakeSweeper", Watched), dask.config.set(num_workers=1):
-        found = cluster_within(BY_GROUPS, path, shards=9, store=folder / "run")
-    assert_same(found, dask_rac.cluster(EDGES))
-    assert len(seen) >= 8
-    assert max(seen[1:]) < seen[0] + 3, "what one group has sorted comes on top, not what all have"
-    assert seen[-1] == 0
-
-
-def test_counts_for_many_shards_are_in_files_and_cut_as_finely(folder: Path) -> None:
-    edges = dask_rac.datasets.lattice(3_000, 6, store=folder / "edges")
-    with mock.patch.object(scanning, "FEW_BINS", 8):
-        found = cluster_within(Limits(unit_rows=1_000), edges, shards=9, store=folder / "run")
-    assert_same(found, dask_rac.cluster(edges))
-    entries = [shard.entries for shard in first_shards(folder / "run")]
-    assert len(entries) == 9
-    assert max(entries) < 1.3 * sum(entries) / len(entries)
-
-
-def test_a_histogram_in_files_is_the_one_in_receipts(folder: Path) -> None:
-    job = mock.Mock(spec=Job, store=Folder(folder), folder="rounds/0")
-    large, small = scanning.Histogram.of(300, job), scanning.Histogram.of(256, job)
-    assert (large.bins, small.bins) == (8192, 4096)
-    counts = [scanning.Counted(shift, np.arange(8192)) for shift in (0, 2, 1)]
-    saved = [large.save(counted) for counted in counts]
-    assert all(counted.name and not len(counted.bins) for counted in saved)
-    assert small.save(counts[0]) is counts[0]
-    scanned_too = [mock.Mock(spec=scanning.Scanned, counted=counted) for counted in saved]
-    total = scanning.count_entries([scanning.add_up(large, scanned_too)], 4 * 8192, large)
-    assert total.shift == 2
-    assert total.bins.sum() == 3 * np.arange(8192).sum()
-    expected = np.arange(8192).copy()
-    for shift in (1, 2):
-        np.add.at(expected, np.arange(8192) >> shift, np.arange(8192))
-    assert (total.bins == expected).all()

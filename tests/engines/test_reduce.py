@@ -171,7 +171,6 @@ def test_bits_depend_on_no_cut(problem: tuple[Any, NDArray[np.int64], Grouped, i
         mock.patch.object(products, "HELD", int(random.integers(1, 9))),
         mock.patch.object(products, "LEAST_ROWS", 1),
         mock.patch.object(reduce, "JOBS", (int(random.integers(1, 30)),) * 2),
-        mock.patch.object(reduce, "NEAR_ENTRIES", int(random.integers(1, 100))),
     ):
         assert run(pairs, groups, code, 2).tobytes() == expected.tobytes()
         first, last = sorted(random.integers(0, clusters + 1, 2).tolist())
@@ -180,7 +179,8 @@ def test_bits_depend_on_no_cut(problem: tuple[Any, NDArray[np.int64], Grouped, i
         part = slice(triangle_entries(first), triangle_entries(last))
         assert out.tobytes() == expected[part].tobytes()
         radius = float(np.median(expected)) if len(expected) else 0.0
-        near = reduce.near_clusters(pairs, groups, code, (first, last), radius)
+        reducer, most = reduce.reducer_of(pairs, groups, code), int(random.integers(1, 100))
+        near = reduce.near_of(reducer, groups, code, (first, last), radius, most)
     last_cluster = clusters - 1
     size = np.bincount(np.repeat(np.arange(clusters), np.diff(groups.begin)), groups.share[groups.row])
     rows = []
@@ -307,6 +307,6 @@ def test_four_sums_in_a_register_give_the_same_bits(metric: int) -> None:
 def test_memory_is_counted() -> None:
     random = np.random.default_rng(0)
     pairs = open_vector_pairs(random.standard_normal((1000, 10)), "sqeuclidean")
-    assert reduce.reduce_bytes(pairs, 100, MEAN, 2) > reduce.reduce_bytes(pairs, 100, LARGEST, 2) > 0
+    assert reduce.reduce_bytes(pairs, 100, MEAN, 2, 0) > reduce.reduce_bytes(pairs, 100, LARGEST, 2, 0) > 0
     sparse = open_vector_pairs(sp.csr_array(random.random((50, 9))), "cosine")
-    assert reduce.reduce_bytes(sparse, 10, LARGEST, 4) > reduce.reduce_bytes(sparse, 10, LARGEST, 1)
+    assert reduce.reduce_bytes(sparse, 10, LARGEST, 4, 0) > reduce.reduce_bytes(sparse, 10, LARGEST, 1, 0)

@@ -15,7 +15,7 @@ from dask_rac.engines.certain.given_pairs import near_given_clusters, reduce_giv
 from dask_rac.engines.certain.groups import Grouped
 from dask_rac.engines.certain.left import Left, after_rounds, all_left, clusters_left, groups_left
 from dask_rac.engines.certain.near_pairs import find_near, reach_of
-from dask_rac.engines.certain.reduce import near_of, reduce_bytes, reduced_triangle, reducer_of
+from dask_rac.engines.certain.reduce import entries_of, near_of, reduce_bytes, reduced_triangle, reducer_of
 from dask_rac.engines.certain.round import certain_rounds
 from dask_rac.engines.certain.stages import (
     Near,
@@ -38,7 +38,7 @@ from dask_rac.vectors.pairs.contract import AllPairs
 from dask_rac.vectors.pairs.triangle import triangle_entries, triangle_spans
 from dask_rac.vectors.pairs.vector_pairs import VectorPairs
 
-STAGE_ENTRIES = 2**24  # of the triangle of clusters, searched for near pairs at a time
+STAGE_PARTS = 8, 16  # of what a thread searches for near pairs at a time, and of these per thread
 
 
 def merge_certain(  # noqa: PLR0913, PLR0917 - what every engine in memory is given
@@ -104,8 +104,12 @@ class CertainRun:
         clusters = len(self.clusters.ids)
         if not isinstance(self.pairs, VectorPairs):
             return pairs_bytes(clusters)
-        passing = reduce_bytes(self.pairs, clusters, self.code, self.team.threads)
+        passing = reduce_bytes(self.pairs, clusters, self.code, self.team.threads, self._entries())
         return pairs_bytes(clusters) + min(passing, self.memory // 4)  # a stage would need the same for its pass
+
+    def _entries(self) -> int:
+        """Return how many entries of the triangle of clusters a thread holds."""
+        return entries_of(self.memory, self.team.threads, self.limits)
 
     def rounds(self, state: CertainState) -> bool:
         """Run certain rounds; return whether nothing is left to merge."""
@@ -118,7 +122,9 @@ class CertainRun:
     def _stage(self) -> bool:
         """Go on with the near pairs of the clusters that are left; return whether nothing is left to merge."""
         before, radii = len(self.clusters.ids), self.radii()
-        spans = triangle_spans(before, -(-triangle_entries(before) // STAGE_ENTRIES))
+        parts, shares = STAGE_PARTS
+        many = -(-triangle_entries(before) // (parts * self._entries()))
+        spans = triangle_spans(before, max(many, shares * self.team.threads))
         found = stage_pairs(radii, spans, most_pairs(before, self.memory), self._finder())
         if found is not None:
             reach = up_to(found[0])
@@ -139,8 +145,10 @@ class CertainRun:
         """Return what finds the near pairs of clusters in spans of rows of their triangle."""
         pairs, groups, code, team = self.pairs, self.groups, self.code, self.team
         if isinstance(pairs, VectorPairs):
-            reducer = reducer_of(pairs, groups, code)
-            return lambda radius, spans: team.run(lambda span: near_of(reducer, groups, code, span, radius), spans)
+            reducer, most = reducer_of(pairs, groups, code), self._entries()
+            return lambda radius, spans: team.run(
+                lambda span: near_of(reducer, groups, code, span, radius, most), spans
+            )
         return lambda radius, spans: [near_given_clusters(pairs, groups, code, span, radius, team) for span in spans]
 
     def _triangle(self, pairs: AllPairs, groups: Grouped) -> NDArray[np.float64]:

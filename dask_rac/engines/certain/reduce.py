@@ -18,6 +18,7 @@ from dask_rac.engines.certain.groups import Grouped
 from dask_rac.engines.certain.order import Job, Reducer, job_run, jobs_of, order_of, whole_job
 from dask_rac.engines.certain.postings import Postings
 from dask_rac.engines.certain.products import Products, suits_products, tile_bytes
+from dask_rac.engines.contract import Limits
 from dask_rac.kernels.certain.near import take_near_clusters
 from dask_rac.kernels.matrix.weights import LARGEST
 from dask_rac.tasks.team import Team
@@ -29,7 +30,6 @@ JOB_ROWS = 1024  # of vectors, on average: a tile needs many rows, as its column
 JOBS = 4, 64  # per thread, at least and at most: progress is to be seen, and threads are to end together
 ROW_BYTES = 64  # per vector: its cluster, share, norms
 SPARSE_BYTES = 64  # per value: in the order of the pass, by term, and while it is sorted
-NEAR_ENTRIES = 2**23  # of the rows that are searched for near clusters at a time: with few rows, columns cost more
 
 Near = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]
 """Pairs of clusters, the smaller index first, and their entries."""
@@ -49,7 +49,15 @@ def reducer_of(pairs: VectorPairs, groups: Grouped, code: int) -> Reducer:
     return Differences(pairs, order, code)
 
 
-def reduce_bytes(pairs: VectorPairs, clusters: int, code: int, threads: int, near: int = NEAR_ENTRIES) -> int:
+def entries_of(memory: int, threads: int, limits: Limits) -> int:
+    """Return the most entries of a triangle that a thread holds: all together take no more than a quarter of memory.
+
+    With few rows the columns, which are prepared for each part anew, cost more.
+    """
+    return max(1, min(limits.band_entries, memory // (4 * 8 * threads)))
+
+
+def reduce_bytes(pairs: VectorPairs, clusters: int, code: int, threads: int, near: int) -> int:
     """Return the memory that a pass needs in one process, beside the vectors and the triangle of clusters.
 
     `near` are the entries that a thread searches for near clusters at a time.
@@ -99,22 +107,28 @@ def fill_job(reducer: Reducer, job: Job, clusters: int, code: int, target: tuple
     reducer.fill(job, base, out)
 
 
-def near_clusters(pairs: VectorPairs, groups: Grouped, code: int, span: Span, radius: float) -> Near:
-    """Return the pairs of clusters in rows `span` of the triangle whose W is at most `radius`, with their entries."""
-    return near_of(reducer_of(pairs, groups, code), groups, code, span, radius)
+def near_of(reducer: Reducer, groups: Grouped, code: int, span: Span, radius: float, most: int) -> Near:
+    """Return the pairs of clusters in rows `span` of the triangle whose W is at most `radius`, with their entries.
+
+    No more than `most` entries are held at a time, if no row has more.
+    """
+    clusters, found = groups.clusters, [_no_pairs()]
+    size = np.add.reduceat(groups.share[groups.row], groups.begin[:-1])[::-1].copy()
+    parts = _row_spans(span, most)
+    room = np.empty(max((triangle_entries(last) - triangle_entries(first) for first, last in parts), default=0))
+    for rows in parts:
+        entries = room[: triangle_entries(rows[1]) - triangle_entries(rows[0])]
+        fill_span(reducer, clusters, code, rows, entries)
+        slot, other, entry = take_near_clusters(code, entries, size, rows, radius)
+        found.append((clusters - 1 - slot, clusters - 1 - other, entry))
+    return tuple(np.concatenate(column) for column in zip(*found, strict=True))  # type: ignore[return-value]
 
 
-def near_of(reducer: Reducer, groups: Grouped, code: int, span: Span, radius: float) -> Near:
-    """Return the pairs of clusters as `near_clusters` does, reduced in a way that is given."""
-    found = [_near_rows(reducer, groups, code, rows, radius) for rows in _row_spans(span)]
-    return tuple(np.concatenate(column) for column in zip(_no_pairs(), *found, strict=True))  # type: ignore[return-value]
-
-
-def _row_spans(span: Span) -> list[Span]:
-    """Cut rows of a triangle so that the entries of each part fit in little memory."""
+def _row_spans(span: Span, most: int) -> list[Span]:
+    """Cut rows of a triangle so that no part has more than `most` entries, if no row has."""
     spans, first = [], span[0]
     while first < span[1]:
-        last = min(span[1], max(first + 1, points_of(triangle_entries(first) + NEAR_ENTRIES)))
+        last = min(span[1], max(first + 1, points_of(triangle_entries(first) + most)))
         spans.append((first, last))
         first = last
     return spans
@@ -123,13 +137,3 @@ def _row_spans(span: Span) -> list[Span]:
 def _no_pairs() -> Near:
     """Return no pairs, of the right types."""
     return np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0)
-
-
-def _near_rows(reducer: Reducer, groups: Grouped, code: int, rows: Span, radius: float) -> Near:
-    """Return the near pairs of a few rows."""
-    clusters, (first, last) = groups.clusters, rows
-    entries = np.empty(triangle_entries(last) - triangle_entries(first))
-    fill_span(reducer, clusters, code, rows, entries)
-    size = np.add.reduceat(groups.share[groups.row], groups.begin[:-1])[::-1].copy()
-    slot, other, entry = take_near_clusters(code, entries, size, rows, radius)
-    return clusters - 1 - slot, clusters - 1 - other, entry

@@ -15,8 +15,9 @@ Where the matrix would not fit, a stage comes first:
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -30,7 +31,7 @@ from dask_rac.base.text import size_text
 from dask_rac.engines.certain import tasks
 from dask_rac.engines.certain.left import groups_left
 from dask_rac.engines.certain.near_pairs import request_for
-from dask_rac.engines.certain.reduce import reduce_bytes
+from dask_rac.engines.certain.reduce import entries_of, reduce_bytes
 from dask_rac.engines.certain.stages import refuse_stage
 from dask_rac.engines.certain.survey import Survey, fewer_pairs, most_pairs
 from dask_rac.engines.certain.tasks import Band, Merged, Place
@@ -117,13 +118,13 @@ def pass_bytes(pairs: AllPairs, budget: Budget, settings: Settings, limits: Limi
     """Return what a pass over all pairs of vectors needs in a process: the vectors, and a band for each thread."""
     if not isinstance(pairs, VectorPairs):
         return 0
-    bands = 8 * budget.threads * min(entries_of(budget, limits), triangle_entries(pairs.nodes))
+    bands = 8 * budget.threads * min(_most_entries(budget, limits), triangle_entries(pairs.nodes))
     return pairs.source.bytes + bands + reduce_bytes(pairs, 0, CODES[settings.linkage], budget.threads, near=0)
 
 
-def entries_of(budget: Budget, limits: Limits) -> int:
-    """Return the most entries of a band: those that threads have at a time take no more than a quarter of a process."""
-    return max(1, min(limits.band_entries, budget.process // (4 * 8 * budget.threads)))
+def _most_entries(budget: Budget, limits: Limits) -> int:
+    """Return how many entries of the triangle of clusters a thread of a process holds."""
+    return entries_of(budget.process, budget.threads, limits)
 
 
 def _near(state: State, work: Work) -> Step:
@@ -210,7 +211,8 @@ def _search(state: State, work: Work) -> Step:
     radii, done, found = state.own["radii"], list(state.own.get("done", [])), int(state.own.get("found", 0))
     spans = _spans(state, place, work)
     wanted = spans[len(done) : len(done) + _together(work)]
-    items = [(job, place, span, float(radii[0]), budget.threads) for span in wanted]
+    most = _most_entries(budget, work.limits)
+    items = [(job, place, span, float(radii[0]), budget.threads, most) for span in wanted]
     bands: list[Band] = work.compute(spread(tasks.near_band, job.attempt, items))["near_band"]
     found += sum(band.pairs for band in bands)
     if found > most_pairs(state.clusters, budget.process):
@@ -259,15 +261,17 @@ def _spans(state: State, place: Place, work: Work) -> list[Span]:
     if not isinstance(pairs, VectorPairs):
         return _given_spans(state.clusters, work)
     left, _ = tasks.read_left(work.store, place)
-    limits = replace(work.limits, band_entries=entries_of(work.budget, work.limits))
-    return band_spans(groups_left(start, left, CODES[work.settings.linkage]).begin, limits)
+    begin, most = groups_left(start, left, CODES[work.settings.linkage]).begin, work.limits.band_pairs
+    if state.own["phase"] == "search":  # what a task finds is little, however many entries it goes through
+        return band_spans(begin, most)
+    return band_spans(begin, most, _most_entries(work.budget, work.limits))
 
 
-def band_spans(begin: Any, limits: Limits) -> list[Span]:
+def band_spans(begin: Any, most_pairs: int, most_entries: float = math.inf) -> list[Span]:
     """Cut the rows of a triangle of clusters into bands, by pairs of vectors and by entries."""
     clusters = len(begin) - 1
     pairs = (np.diff(begin) * (begin[-1] - begin[1:]))[::-1]  # by slot: each cluster with all after it
-    each = SCALE * (pairs / limits.band_pairs + np.arange(clusters) / limits.band_entries)
+    each = SCALE * (pairs / most_pairs + np.arange(clusters) / most_entries)
     return [(int(first), int(last)) for first, last in steps_of(each.astype(np.int64), SCALE)]
 
 

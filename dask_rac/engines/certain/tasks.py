@@ -156,15 +156,15 @@ def reduce_band(job: Job, place: Place, span: Span, threads: int) -> Band:
     return Band(name, tuple(write_group(job.store, name, {"entry": entry})), 0)
 
 
-def near_band(job: Job, place: Place, span: Span, radius: float, threads: int) -> Band:
-    """Write the near pairs of some rows of the triangle of clusters."""
+def near_band(job: Job, place: Place, span: Span, radius: float, threads: int, most: int) -> Band:
+    """Write the near pairs of some rows of the triangle of clusters, of which at most so many entries are held."""
     code = CODES[job.settings.linkage]
     passing = _passing(job, place)
     if passing.reducer is None:
         with Team(threads) as team:
             near = near_given_clusters(passing.pairs, passing.groups, code, span, radius, team)
     else:
-        near = near_of(passing.reducer, passing.groups, code, span, radius)
+        near = near_of(passing.reducer, passing.groups, code, span, radius, most)
     return _write_near(job, NearPairs(*near))
 
 
