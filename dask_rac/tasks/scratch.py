@@ -1,6 +1,7 @@
 """Memory that tasks reuse, because fresh memory can cost more than the work done in it."""
 
 import ctypes
+import os
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -12,6 +13,8 @@ from numpy.typing import DTypeLike, NDArray
 
 _ALIGNED = 64  # bytes: a cache line
 _NOTICED = 2**20  # bytes: returning what was freed takes milliseconds, which a small task would feel
+_BLOCK = 2**25  # bytes: the most that glibc itself takes from memory that was freed
+_MMAP_THRESHOLD = -3  # the number of this setting in malloc.h
 _SLACK = 1.02  # so that a shard slightly larger than the last one needs no new memory
 
 
@@ -77,16 +80,27 @@ def alone() -> Iterator[None]:
         end_tasks()
 
 
-def _find_trim() -> Callable[[int], object]:
-    """Return the function of the C library that gives freed memory back to the system, if it has one."""
+def _of_glibc(name: str) -> Callable[..., object]:
+    """Return a function of the C library, or one that does nothing if it has no such function."""
     try:
-        trim: Callable[[int], object] = ctypes.CDLL(None).malloc_trim
+        found: Callable[..., object] = getattr(ctypes.CDLL(None), name)
     except (OSError, TypeError, AttributeError):  # glibc alone has it
-        return lambda _: None
-    return trim
+        return lambda *_: None
+    return found
 
 
-_trim = _find_trim()
+def _keep_blocks() -> None:
+    """Have arrays of up to 32 MB take memory that was freed before.
+
+    glibc does so by itself, unless a trim threshold is set, as Dask does for its workers: then every array of 128 KB or
+    more gets fresh memory from the system.
+    """
+    if "MALLOC_TRIM_THRESHOLD_" in os.environ and "MALLOC_MMAP_THRESHOLD_" not in os.environ:
+        _of_glibc("mallopt")(_MMAP_THRESHOLD, _BLOCK)
+
+
+_trim = _of_glibc("malloc_trim")
+_keep_blocks()
 
 
 def return_freed() -> None:
