@@ -114,7 +114,7 @@ def test_edges_on_their_way_are_deleted_as_soon_as_they_are_read(folder: Path) -
 def test_counts_for_many_shards_are_in_files_and_cut_as_finely(folder: Path) -> None:
     edges = dask_rac.datasets.lattice(3_000, 6, store=folder / "edges")
     counted: list[int] = []
-    real = stored.lay_out
+    real = rows_layout.lay_out
 
     def lay_out(*given: Any) -> Any:
         counted.append(len([*folder.glob(f"run/rounds/*/{COUNTED}*")]))
