@@ -91,7 +91,9 @@ class Limits:
     certain_share: float = 0.003
     """Certain rounds end after one that merges fewer than this fraction of the clusters."""
     sample_rows: int = 3_000
-    """Vectors on which certain rounds are tried first."""
+    """The fewest vectors on which certain rounds are tried first, if there are as many."""
+    sample_share: float = 1 / 160
+    """The fraction of the vectors on which they are tried, if that is more: about a hundredth of the work of a run."""
     degrees: tuple[int, ...] = (8, 16, 32, 64, 128, 256, 512, 1024)
     """Near pairs per vector to choose from, in ascending order."""
     stage_degree: int = 2_048

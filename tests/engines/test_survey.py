@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.spatial.distance import pdist, squareform
 
+from dask_rac import datasets
 from dask_rac.base.errors import ResourceError
 from dask_rac.engines.certain import in_memory, survey
 from dask_rac.engines.certain.in_memory import merge_certain
@@ -47,6 +48,22 @@ def test_a_sample_foretells_pairs_and_clusters(linkage: str) -> None:
         state = rounds_on(near, reach_of(found, pairs), 6000, linkage, team)[0]
     assert 0.6 * found.edges < len(near.weight) < 1.6 * found.edges
     assert 0.6 * found.left < len(state.live) < 1.6 * found.left
+
+
+@pytest.mark.parametrize("kind", ["eps", "knn"])
+def test_clusters_that_are_finer_than_a_sample_shows_are_foretold_by_its_quarters(kind: str, tmp_path: Path) -> None:
+    """Each of 30,000 words has at most a vector or two in a sample, and far more among all."""
+    points = np.load(datasets.sift(20_000, store=tmp_path / "sift.npy", progress=False))
+    settings, limits = settings_of("complete", "euclidean"), Limits(sample_rows=1_000, degrees=(16,))
+    with Team(2) as team:
+        pairs = vector_pairs(points, "euclidean")
+        sample = draw_sample(pairs, sample_size(20_000, limits, MEMORY), team)
+        (found,) = survey._tried(kind, 20_000, sample, settings, team, limits)
+        (shown,) = survey._tried(kind, sample.points, sample, settings, team, limits)
+        near = find_near(found, pairs, MEMORY, team, lambda _: None)
+        left = len(rounds_on(near, reach_of(found, pairs), 20_000, "complete", team)[0].live)
+    assert 0.7 * left < found.left < 1.3 * left
+    assert kind == "knn" or 20 * shown.left < 0.8 * left
 
 
 def test_the_choice_follows_from_the_data_and_the_memory_alone() -> None:
@@ -181,6 +198,7 @@ def test_pairs_of_a_sample_are_those_of_its_points() -> None:
     near = np.take_along_axis(square, sample.nearest, axis=1)
     np.testing.assert_array_equal(np.sort(square, axis=1)[:, 1:], near)
     assert Sample(20, np.ones(190)).listed(3).sum() == 3 * 17 + 3  # the pairs of slots 0 to 2, and of 3 with these
-    assert sample_size(10**6, 3000, 2**34) == 3000
-    assert sample_size(10**6, 3000, 2**20) < 200
+    assert sample_size(10**5, Limits(), 2**34) == 3000
+    assert sample_size(10**6, Limits(), 2**20) < 200
+    assert sample_size(10**6, Limits(), 2**34) == 6250
     assert most_pairs(10, 0) == 0

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dask_rac.base.spans import even_spans
+from dask_rac.engines.contract import Limits
 from dask_rac.tasks.team import Team
 from dask_rac.vectors.pairs.contract import AllPairs
 from dask_rac.vectors.pairs.stream import check_distances
@@ -19,6 +20,7 @@ from dask_rac.vectors.sources.chosen import choose_rows
 SEED = 17
 RUNS = 16  # of successive rows, where rows are read from a matrix: chunks hold many rows
 SAMPLE_BYTES = 64  # per pair of the sample, while the rounds are tried
+QUARTERS = 4
 CLUMPED = 1.5  # times the pairs that were asked for: with more at the very radius, a smaller one is taken
 
 
@@ -35,9 +37,7 @@ class Sample:
     @cached_property
     def ends(self) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
         """The two slots of each pair, the lower one first."""
-        slot = np.arange(self.points, dtype=np.int32)
-        upper = np.repeat(slot, slot)
-        return np.arange(len(upper), dtype=np.int64).astype(np.int32) - _starts(upper), upper
+        return _ends(self.points)
 
     @cached_property
     def ordered(self) -> NDArray[np.float64]:
@@ -59,13 +59,29 @@ class Sample:
         lower, upper = self.ends
         return near[lower, upper] | near[upper, lower]
 
+    def quarters(self) -> list[Sample]:
+        """Return four samples of a quarter of the points each, which lie among those of the others."""
+        return [self._part(np.arange(first, self.points, QUARTERS)) for first in range(QUARTERS)]
+
+    def _part(self, slot: NDArray[np.signedinteger]) -> Sample:
+        """Return the sample of the points in some slots, which are in ascending order."""
+        lower, upper = _ends(len(slot))
+        return Sample(len(slot), self.weight[_starts(slot[upper]) + slot[lower]], self.highest)
+
     def radius(self, fraction: float) -> float | None:
         """Return a radius with about this fraction of the pairs within; None if even the smallest has far more."""
         radius = radius_of(self.ordered, fraction)
         return None if radius is None else min(radius, self.highest)
 
 
-def _starts(slot: NDArray[np.int32]) -> NDArray[np.int32]:
+def _ends(points: int) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    """Return the two slots of each pair of a triangle, the lower one first."""
+    slot = np.arange(points, dtype=np.int32)
+    upper = np.repeat(slot, slot)
+    return np.arange(len(upper), dtype=np.int64).astype(np.int32) - _starts(upper), upper
+
+
+def _starts(slot: NDArray[np.signedinteger]) -> NDArray[np.int32]:
     """Return where the row of each slot begins."""
     wide = slot.astype(np.int64)
     return (wide * (wide - 1) // 2).astype(np.int32)
@@ -83,8 +99,9 @@ def radius_of(ordered: NDArray[np.float64], fraction: float) -> float | None:
     return float(ordered[place]) if place >= 0 else None
 
 
-def sample_size(points: int, rows: int, memory: int) -> int:
+def sample_size(points: int, limits: Limits, memory: int) -> int:
     """Return how many of the points a sample has, so that its pairs take less than half of the memory."""
+    rows = max(limits.sample_rows, int(limits.sample_share * points))
     return max(2, min(points, rows, int((memory / SAMPLE_BYTES) ** 0.5)))
 
 

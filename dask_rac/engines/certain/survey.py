@@ -1,8 +1,10 @@
 """How far near pairs should reach: chosen by doing certain rounds on a sample, at several radii.
 
-The sample is a few thousand of the vectors. A radius within which they have as many neighbours as all vectors are to
-have leaves about the same fraction of clusters, so the rounds on the sample foretell those on everything. Costs are
-estimated by fixed rates and never measured: the choice follows from the data and the memory alone.
+The sample is a few thousand of the vectors. With a radius within which they have as many neighbours as all vectors are
+to have, rounds leave about the same fraction of them, or a larger one if clusters are finer than the sample shows. So
+quarters of the sample are tried as well: by the power by which the fraction grows from these to the sample, it is
+expected to grow from the sample to everything. Costs are estimated by fixed rates and never measured: the choice
+follows from the data and the memory alone.
 """
 
 from __future__ import annotations
@@ -33,7 +35,7 @@ LISTED = 0.7  # of the degree: lists of so many nearest neighbours give about th
 SAMPLED = 8  # times fewer neighbours than points of the sample: with more, rounds on the sample tell nothing
 STAGE_KEEPS = 0.3  # fraction of the clusters that a stage is expected to leave
 
-ABOUT = 1.1  # of surveys that are about as fast as the fastest, the one with most pairs leaves the fewest clusters
+ABOUT = 1.1  # times the fastest: of surveys that are about as fast, the one that leaves the fewest clusters is chosen
 
 EPS_SECONDS = 0.6e-6  # per pair: found, written, read, merged
 KNN_SECONDS = 2.0e-6  # the same where lists are kept
@@ -74,7 +76,7 @@ def survey_pairs(
 
     With `most`, no more pairs than that are expected: where there were too many, a smaller radius is chosen.
     """
-    count = sample_size(pairs.nodes, limits.sample_rows, memory)
+    count = sample_size(pairs.nodes, limits, memory)
     sample, given = draw_sample(pairs, count, team), not isinstance(pairs, VectorPairs)
     tried = [
         survey
@@ -90,7 +92,7 @@ def survey_pairs(
         raise ResourceError(_no_room(pairs, [], memory))
     fastest = min(survey.seconds for survey in fitting)
     equal = [survey for survey in fitting if survey.seconds <= ABOUT * fastest]
-    return max(equal, key=lambda survey: (survey.kind == "eps", survey.degree))
+    return min(equal, key=lambda survey: (survey.left, survey.kind != "eps"))
 
 
 def most_pairs(clusters: int, memory: int) -> int:
@@ -131,17 +133,22 @@ def _no_room(pairs: AllPairs, surveys: list[Survey], memory: int) -> str:
 def _tried(kind: str, nodes: int, sample: Sample, settings: Settings, team: Team, limits: Limits) -> Iterator[Survey]:
     """Yield a survey for each number of neighbours; where the sample is too small for one, from those before it."""
     before: list[tuple[int, float]] = []
+    quarters, power = sample.quarters() if sample.points < nodes else [], 0.0
     for degree in limits.degrees:
         wanted = min(degree, nodes - 1)
         choice = _choice(kind, sample, nodes, wanted)
         if choice is None:
             continue
         if wanted * SAMPLED <= sample.points or not before or wanted == nodes - 1:
-            before.append((wanted, _fraction_left(choice, sample, min(wanted, sample.points - 1), settings, team)))
-            left = before[-1][1]
+            left = _fraction_left(kind, sample, min(wanted, sample.points - 1), settings, team)
+            before.append((wanted, left))
+            if quarters and wanted * SAMPLED <= quarters[-1].points:
+                fewer = [_fraction_left(kind, quarter, wanted, settings, team) for quarter in quarters]
+                power = max(0.0, np.log(left / np.mean(fewer)) / np.log(len(quarters)))
         else:
             left = _extrapolated(before, wanted)
-        yield replace(choice, left=max(1, int(left * nodes)))
+        grown = min(1.0, left * (nodes / sample.points) ** power)
+        yield replace(choice, left=max(1, int(grown * nodes)))
         if wanted == nodes - 1:
             return
 
@@ -159,10 +166,10 @@ def _choice(kind: str, sample: Sample, nodes: int, degree: int) -> Survey | None
     return Survey("eps", radius, 0, degree, edges, nodes, 1, 0, 0)
 
 
-def _fraction_left(choice: Survey, sample: Sample, degree: int, settings: Settings, team: Team) -> float:
+def _fraction_left(kind: str, sample: Sample, degree: int, settings: Settings, team: Team) -> float:
     """Return the fraction of the sample that is left, when its points have so many neighbours."""
     points = sample.points
-    if choice.kind == "eps":
+    if kind == "eps":
         radius = sample.radius(degree / (points - 1))
         if radius is None:
             return 1.0
