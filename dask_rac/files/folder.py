@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 
 from dask_rac.base.errors import InputError, StoreError, StoreInUseError
 from dask_rac.base.names import LOCK, temporary_name
+from dask_rac.files.deleting import delete_file, delete_files, delete_folder
 from dask_rac.files.flushing import flush_all, flush_file, flush_folder
 from dask_rac.files.patience import asked, time_limit
 from dask_rac.files.urls import is_local, locate
@@ -228,10 +229,9 @@ class Folder:
             with suppress(FileNotFoundError):
                 self._asked(self.filesystem.rm, path, recursive=True)
         elif os.path.isdir(path) and not os.path.islink(path):
-            shutil.rmtree(path, ignore_errors=True)
+            delete_folder(path)
         else:
-            with suppress(FileNotFoundError):
-                os.unlink(path)
+            delete_file(path)
 
     def remove_files(self, names: Sequence[str]) -> None:
         """Delete files, not folders, if they exist; on S3 that is one request for a thousand of them."""
@@ -239,9 +239,7 @@ class Folder:
             with suppress(FileNotFoundError):
                 self._asked(self.filesystem.rm, [self.at(name) for name in names])
             return
-        for name in names:
-            with suppress(FileNotFoundError):
-                os.unlink(self.at(name))
+        delete_files(map(self.at, names))
 
     def free_bytes(self) -> int | None:
         """Return the free bytes of the disk; None if it is not a local disk."""
