@@ -144,6 +144,11 @@ def gathered_name(group: int, batch: int) -> str:
     return f"gathered-{group:05d}-{batch:05d}"
 
 
+def copied_name(batch: int) -> str:
+    """Return the file of columns of the clusters of a batch of shards, in the folder of the attempt."""
+    return f"copied-{batch:05d}"
+
+
 def became_name(number: int) -> str:
     """Return the group of what became of the clusters of a shard by good merges, in the folder of the attempt."""
     return f"became-{number:05d}"

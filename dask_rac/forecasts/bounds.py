@@ -8,7 +8,6 @@ from dataclasses import dataclass
 
 from dask_rac.base.text import size_text
 from dask_rac.engines.rows.receipts import PIECE_GROUPS
-from dask_rac.files.arrays import GROUPS
 from dask_rac.forecasts.model import Layer, Model
 from dask_rac.runs.plan import Plan
 
@@ -50,7 +49,6 @@ def bounds_of(model: Model, plan: Plan, layers: Sequence[Layer]) -> tuple[Bound,
         Bound("receipts of rows that move", _moved_bytes(model, layers), RECEIPT_BYTES, True),
     ]
     if fleet.remote:
-        found.append(Bound("shards, of those whose metadata is kept", model.shards, GROUPS))
         found.append(_busiest("requests per second, at the busiest", layers, model))
     else:
         found.append(Bound("disk", plan.disk, fleet.kind.disk, True))

@@ -128,15 +128,30 @@ class Shape:
 
     def layers(self) -> dict[str, Traffic]:
         """What each layer of tasks reads and writes, over all tasks."""
-        found = {"cut": self._cut(), "split": self._split()}
-        if self.groups is not None:
-            found["gather"] = self._gather()
-        return found | {"fold": self._fold()}
+        found = {"cut": self._cut(), "split": self._split(), "fold": self._fold()}
+        return found if self.groups is None else found | {"copy": self._copy(self.groups), "gather": self._gather()}
+
+    def _copy(self, groups: Groups) -> Traffic:
+        """The columns that every process needs, from every shard to as many files as there are groups."""
+        size = self.before.clusters * self.sizes.ids
+        columns = 2 if self.first else 4  # nearest and length, later ids and sizes
+        reads = self.shards * (columns * requests_of(size / self.shards) + 1)
+        return Traffic(columns * size, columns * size, reads, groups.count)
+
+    @property
+    def _sources(self) -> int:
+        """Files in which a column of all clusters is: one for each shard, or copies of many."""
+        return self.shards if self.groups is None else self.groups.count
+
+    @property
+    def _known(self) -> int:
+        """Files of which a process that wants such a column must ask for the metadata, too."""
+        return self.shards if self.groups is None else 0
 
     def _cut(self) -> Traffic:
-        """Two vectors over all clusters; the metadata of every shard."""
+        """Two vectors over all clusters; the metadata of every shard, unless there are copies."""
         column = self.before.clusters * self.sizes.ids
-        return Traffic(2 * column, 0, self.shards * (2 * requests_of(column / self.shards) + 1))
+        return Traffic(2 * column, 0, self._sources * 2 * requests_of(column / self._sources) + self._known)
 
     def _split(self) -> Traffic:
         """Columns of clusters and of entries, and what moves; in every process but one, `nearest` and the metadata."""
@@ -145,7 +160,7 @@ class Shape:
         column = entries / self.entry_columns / self.shards
         reads = self.shards * (1 if self.first else 4)
         reads += (self.shards - 1) * self.entry_columns * requests_of(column)  # nothing leaves the first shard
-        reads += (self.processes - 1) * self.shards * 2
+        reads += (self.processes - 1) * (self._sources + self._known)
         return Traffic(self.before.clusters * own + entries, self.moved_bytes, reads, self.sent_files)
 
     @property
@@ -183,6 +198,7 @@ class Shape:
         found = ranges * key_requests(self.sent_files / ranges) + self.object_requests + DELETING * idle
         if self.groups is None:
             return found
+        found += key_requests(self.groups.count)  # of copies
         return found + min(self.groups.count, self.gathered_files) * key_requests(
             self.gathered_files / self.groups.count
         )
@@ -209,7 +225,7 @@ class Shape:
         kept = 2 if self.first else 5  # columns of clusters of a shard
         reads: float = overlaps * (kept + self.entry_columns * requests_of(column))
         reads += arrived * requests_of(self.moved_bytes / max(1.0, arrived))
-        reads += 0 if self.first else self.processes * self.shards * 2
+        reads += 0 if self.first else self.processes * self._sources * 2
         columns = COLUMNS + self._after().entry_columns
         own = self.sizes.ids + HEIGHT if self.first else 3 * self.sizes.ids + 2 * HEIGHT
         read = self.before.entries * entry + self.before.clusters * own + self.moved_bytes

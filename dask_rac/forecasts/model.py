@@ -225,15 +225,17 @@ class Model:
 
         relabel, move = machine.relabel.at(clusters) * clusters, machine.move.at(clusters)
         vectors = shape.vector_bytes * machine.read.at(clusters)
+        folding = machine.fold.at(clusters) * entries + move * clusters + moved("fold")
+        splitting = move * (shape.moved_entries + clusters) + moved("split")
         found = [
             layer("cut", 1, relabel + moved("cut")),
-            layer("split", shape.shards, move * (shape.moved_entries + clusters) + moved("split"), vectors),
+            layer("split", shape.shards, splitting, vectors),
+            layer("fold", shape.shards_after, folding, relabel),
         ]
         if shape.groups is not None:
+            found.insert(0, layer("copy", shape.groups.count, moved("copy")))
             tasks = shape.groups.count * len(shape.groups.batches(shape.shards))
-            found.append(layer("gather", tasks, move * shape.moved_entries + moved("gather")))
-        folding = machine.fold.at(clusters) * entries + move * clusters + moved("fold")
-        found.append(layer("fold", shape.shards_after, folding, relabel))
+            found.insert(-1, layer("gather", tasks, move * shape.moved_entries + moved("gather")))
         requests = STEP_WRITES + 1 + STEP_LISTS + shape.object_requests - 1 + shape.deletions()
         return [*found, self._commit(shape.number, shape.shards + shape.shards_after, shape.next_bytes, requests)]
 

@@ -91,6 +91,7 @@ def test_its_tasks_are_those_of_the_plan() -> None:
     graph = plan.graph.layers
     first = {layer.name: layer.tasks for layer in found.layers if layer.round == 1}
     assert first["split"] == len(graph["split"]) == 600
+    assert first["copy"] == len(graph["copy"]) == groups_of(600).count
     assert first["gather"] == len(graph["gather"]) == groups_of(600).count ** 2
     assert first["fold"] <= len(graph["fold"]) == 600
 

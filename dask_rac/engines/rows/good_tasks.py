@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from dask_rac.base.errors import DamagedStoreError
 from dask_rac.base.names import ARRANGED, became_name, united_name
 from dask_rac.base.spans import even_entries, starts_of
+from dask_rac.engines.rows.columns import nearest_of, whole
 from dask_rac.engines.rows.leaving import Leaving
 from dask_rac.engines.rows.packing import load_column, write_round
 from dask_rac.engines.rows.receipts import (
@@ -36,7 +37,7 @@ from dask_rac.engines.rows.receipts import (
     fresh_name,
 )
 from dask_rac.engines.rows.table import arrive
-from dask_rac.engines.rows.tasks import nearest_of, room_for, save_shard, whole
+from dask_rac.engines.rows.tasks import room_for, save_shard
 from dask_rac.files.arrays import read_array, write_group
 from dask_rac.kernels.arrays import Clusters, Ids, Pairs, Rows, empty_merges, part
 from dask_rac.kernels.rows import regroup
@@ -91,8 +92,8 @@ def arrange(job: Job, state: State) -> Arranged:
     """Put every cluster with its nearest into the same shard, as far as shards hold them."""
     clock = Clock()
     with clock.phase("read"):
-        nearest, length = nearest_of(job, state), whole(job, state, "length")
-        height = whole(job, state, "height", np.float64)
+        nearest, length = nearest_of(job, state, ()), whole(job, state, (), "length")
+        height = whole(job, state, (), "height", np.float64)
     with clock.phase("arrange"):
         order = np.argsort(height, kind="stable").astype(job.ids)
         del height
@@ -272,7 +273,7 @@ def _sizes(job: Job, state: State, arranged: Arranged) -> Ids:
 
     def make() -> Ids:
         sizes: Ids = np.empty(state.clusters, job.ids)
-        sizes[_places(job, arranged)] = whole(job, state, "size")
+        sizes[_places(job, arranged)] = whole(job, state, (), "size")
         return sizes
 
     return kept("fates", (job.url, arranged.name), make)

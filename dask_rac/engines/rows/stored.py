@@ -17,6 +17,7 @@ from dask_rac.edges.checks import check_missing, check_total
 from dask_rac.edges.conflicts import ConflictError
 from dask_rac.edges.source import EdgeSource
 from dask_rac.engines.contract import Step, Work
+from dask_rac.engines.rows.columns import Copied, round_groups
 from dask_rac.engines.rows.good_tasks import good_graph, settling_graph
 from dask_rac.engines.rows.handover import Rest, finish_rest
 from dask_rac.engines.rows.intake import Built, intake_graph, save_rows
@@ -50,7 +51,7 @@ from dask_rac.engines.rows.sizes import (
     unit_rows,
 )
 from dask_rac.engines.rows.sweeper import GoodSweeper, IntakeSweeper, Sweeper
-from dask_rac.engines.rows.tasks import round_graph, round_groups
+from dask_rac.engines.rows.tasks import round_graph
 from dask_rac.engines.rows.within import merges_within
 from dask_rac.files.tables import TableRecord
 from dask_rac.store.manifest import Facts, State
@@ -274,11 +275,12 @@ def _round(state: State, work: Work) -> Step:
     job = step_job(work, room)
     sweeper = Sweeper(work.store, round_groups(job, state))
     results = work.compute(round_graph(job, state), sweeper)
+    copied: list[Copied] = results.get("copy", [])
     moved: list[Moved] = [receipt for receipt in results["split"] if receipt is not None]
     gathered: list[Gathered] = [receipt for receipt in results.get("gather", []) if receipt is not None]
     folded: list[Folded] = [receipt for receipt in results["fold"] if receipt is not None]
     borders: Borders = results["cut"][0]
-    for layer in ([borders], moved, gathered, folded):
+    for layer in (copied, [borders], moved, gathered, folded):
         work.account(layer)
     if borders.short:
         raise _stopped(f"round {state.round + 1} does not fit", borders.short, work)
@@ -297,7 +299,7 @@ def _round(state: State, work: Work) -> Step:
         edges=state.entries // 2,
         merges=borders.merges,
         nearest_updates=borders.updates,
-        match_seconds=_seconds([borders]) + _seconds(moved) + _seconds(gathered),
+        match_seconds=_seconds([*copied, borders, *moved, *gathered]),
         fold_seconds=_seconds(folded),
         deferred=work.settings.finisher and not pays_still(state, work),
     )

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Any
 
+from dask_rac.engines.rows.columns import Copied
 from dask_rac.engines.rows.groups import Groups
 from dask_rac.engines.rows.layout import Layout
 from dask_rac.engines.rows.receipts import Folded, Gathered, Moved, United, piece_ranges
@@ -79,12 +80,15 @@ class Sweeper:
         """The most bytes that pieces and new shards took at any time."""
         self._moved: list[Moved] = []
         self._written = 0
+        self._between = 0  # bytes of what goes between tasks, as far as it has not been deleted
         self._shards = 0
         self._open: dict[int, int] = {}
         self._ungathered = 0
+        self._copied: list[Copied] = []
         self._steps: dict[str, Callable[[Any], None]] = {
+            "copy": self._copy,
             "cut": lambda borders: self._expect(len(borders.entries)),
-            "split": self._moved.append,
+            "split": self._move,
             "gather": self._gather,
             "fold": lambda folded: self._arrived(folded.number, folded.shard.bytes),
         }
@@ -106,12 +110,23 @@ class Sweeper:
             self._open = {group: last - first for group, (first, last) in enumerate(piece_ranges(shards))}
             return
         borders = self.groups.borders(shards)
-        self._unfolded = {group: stop - first for group, (first, stop) in enumerate(pairwise(borders))}
+        self._unfolded = {group: stop - first for group, (first, stop) in enumerate(pairwise(borders)) if first < stop}
         self._open = dict.fromkeys(range(len(piece_ranges(self.groups.count))), 1)
         self._ungathered = self.groups.count
 
+    def _copy(self, copied: Copied) -> None:
+        """Record columns that were copied."""
+        self._copied.append(copied)
+        self._between += copied.disk
+
+    def _move(self, moved: Moved) -> None:
+        """Record rows that were sent."""
+        self._moved.append(moved)
+        self._between += sum(moved.disk)
+
     def _gather(self, gathered: Gathered) -> None:
         """Record rows that have been sorted by the shards of a group."""
+        self._between += sum(part.disk[0] for part in gathered.parts)
         self._gathered.setdefault(gathered.group, []).extend(gathered.parts)
 
     def _read_sent(self) -> None:
@@ -134,26 +149,29 @@ class Sweeper:
             self._delete_sent(group)
 
     def _fold_group(self, group: int) -> None:
-        """Record that a shard of a group has read its rows; once all have, they are deleted."""
+        """Record that a shard of a group has read its rows; once all have, they are deleted; at the end the copies."""
         self._unfolded[group] -= 1
         if not self._unfolded[group]:
-            self._remove([part.names[0] for part in self._gathered.pop(group, [])])
+            del self._unfolded[group]
+            self._remove([(part.names[0], part.disk[0]) for part in self._gathered.pop(group, [])])
+        if not self._unfolded:
+            self._remove([(copied.name, copied.disk) for copied in self._copied])
+            self._copied.clear()
 
     def _delete_sent(self, number: int) -> None:
         """Delete the files with this number of all shards."""
         del self._open[number]
-        self._remove([moved.names[number] for moved in self._moved])
+        self._remove([(moved.names[number], moved.disk[number]) for moved in self._moved])
 
-    def _remove(self, names: Sequence[str]) -> None:
-        """Delete files; where no row has gone to any of their shards there is none."""
-        if written := [name for name in names if name]:
+    def _remove(self, files: Sequence[tuple[str, int]]) -> None:
+        """Delete files, given with their bytes; where no row has gone to any of their shards there is none."""
+        self._between -= sum(size for _, size in files)
+        if written := [name for name, _ in files if name]:
             self.store.remove_files(written)
 
     def _measure(self) -> None:
         """Track the most bytes."""
-        pieces = sum(moved.disk[group] for moved in self._moved for group in self._open)
-        pieces += sum(part.disk[0] for parts in self._gathered.values() for part in parts)
-        self.peak = max(self.peak, self._written + pieces)
+        self.peak = max(self.peak, self._written + self._between)
 
 
 class GoodSweeper(Sweeper):
@@ -166,7 +184,7 @@ class GoodSweeper(Sweeper):
         self._unsettled: dict[int, int] = {}
         self._steps = {
             "arrange": lambda arranged: self._expect(len(arranged.bases) - 1),
-            "send": self._moved.append,
+            "send": self._move,
             "unite": self._unite,
             "settle": self._settle,
         }

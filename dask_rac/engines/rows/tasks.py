@@ -2,6 +2,8 @@
 
 A state is all live clusters in the order of their ids, cut into shards by position. A round computes the next state:
 
+Where there are many shards, `columns.py` first copies what every process needs of all clusters to fewer files.
+
 1. `cut` counts what the round does, and cuts the leaders into the shards of the next state, as evenly as possible.
 2. `split` writes the rows that must move: those of clusters that join a leader in another shard. Where there are many
    shards they take two steps: `exchange.py`.
@@ -19,11 +21,12 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import NDArray
 
 from dask_rac.base.names import shard_name
+from dask_rac.engines.rows.columns import Copied, copy_columns, nearest_of, round_groups, whole
 from dask_rac.engines.rows.exchange import arrived_at, exchange, gather
-from dask_rac.engines.rows.groups import Groups, groups_of
+from dask_rac.engines.rows.groups import Groups
 from dask_rac.engines.rows.leaving import Leaving
 from dask_rac.engines.rows.packing import row_lengths, store_rows, write_round
 from dask_rac.engines.rows.receipts import (
@@ -35,23 +38,25 @@ from dask_rac.engines.rows.receipts import (
     fresh_name,
 )
 from dask_rac.engines.rows.table import ClusterTable
-from dask_rac.files.arrays import read_array, write_group
+from dask_rac.files.arrays import write_group
 from dask_rac.kernels.arrays import Clusters, Ids, Pairs, Rows, empty_merges
 from dask_rac.kernels.rows import move
 from dask_rac.kernels.rows.fold import fold as fold_rows
 from dask_rac.kernels.rows.match import cut_leaders, find_fates, weigh_leaders
 from dask_rac.store.manifest import ShardRecord, State
-from dask_rac.tasks.cache import kept, kept_vector
+from dask_rac.tasks.cache import kept
 from dask_rac.tasks.scratch import begin_task, borrow
-from dask_rac.tasks.task_graph import TaskGraph
+from dask_rac.tasks.task_graph import Task, TaskGraph
 
 
 def round_graph(job: Job, state: State) -> TaskGraph:
     """One round: cut, split, fold. There are as many folds as current shards; the next state may need fewer."""
     graph = TaskGraph(job.attempt)
     before, shards = graph.constant(state, "state"), range(len(state.shards))
-    places, groups = graph.add(cut, job, before), round_groups(job, state)
-    sent = [graph.add(split, job, before, places, groups, number) for number in shards]
+    groups = round_groups(job, state)
+    copies = _copies(graph, job, before, groups) if groups is not None else ()
+    places = graph.add(cut, job, before, copies)
+    sent = [graph.add(split, job, before, copies, places, number) for number in shards]
     if groups is None:
         arrived = [graph.gather(sent, "moved")]
     else:
@@ -59,21 +64,21 @@ def round_graph(job: Job, state: State) -> TaskGraph:
         arrived = exchange(graph, groups, sent, take, "moved")
     for number in shards:
         there = arrived[0 if groups is None else number // groups.width]
-        graph.add(fold, job, before, places, groups, there, number)
+        graph.add(fold, job, before, copies, places, there, number)
     return graph
 
 
-def round_groups(job: Job, state: State) -> Groups | None:
-    """Return the groups by way of which the shards of a state exchange rows, None if they do so directly."""
-    shards = len(state.shards)
-    return groups_of(shards) if shards > job.limits.direct_shards else None
+def _copies(graph: TaskGraph, job: Job, before: Task, groups: Groups) -> Task:
+    """Add the tasks that copy columns of all clusters; return what they have copied."""
+    batches = range(groups.count)
+    return graph.gather([graph.add(copy_columns, job, before, batch, name="copy") for batch in batches], "copies")
 
 
-def cut(job: Job, state: State) -> Borders:
+def cut(job: Job, state: State, copies: Sequence[Copied]) -> Borders:
     """Count what the round does, and cut the next state into shards of about equal size, no more than it needs."""
     clock = Clock()
     with clock.phase("read"):
-        nearest, length = nearest_of(job, state), whole(job, state, "length")
+        nearest, length = nearest_of(job, state, copies), whole(job, state, copies, "length")
         clock.count("read", [nearest, length])
     sizes = job.room.sizes if job.room else None
     row_load = sizes.row_load if sizes else 0
@@ -101,21 +106,22 @@ def cut(job: Job, state: State) -> Borders:
     )
 
 
-def split(job: Job, state: State, places: Borders, groups: Groups | None, number: int) -> Moved | None:
+def split(job: Job, state: State, copies: Sequence[Copied], places: Borders, number: int) -> Moved | None:
     """Write the rows of a shard whose leader is in another new shard."""
     if places.idle:
         return None
     begin_task()
-    clock, shard, nearest = Clock(), state.shards[number], nearest_of(job, state)
+    clock, shard, nearest = Clock(), state.shards[number], nearest_of(job, state, copies)
     cuts, span = np.array(places.places), (shard.first, shard.first + shard.clusters)
     leaving = Leaving(job, state, shard, clock, lambda length, goes: move.find_moves(nearest, length, cuts, goes, span))
     clusters = leaving.clusters("ids", "size", "top") | {"leader": nearest[leaving.positions]}
+    groups = round_groups(job, state)
     borders = None if groups is None else groups.borders(len(places.entries))
     return leaving.write(number, clusters, leaving.entries(), borders)
 
 
 def fold(
-    job: Job, state: State, places: Borders, groups: Groups | None, arrived: Sequence[Any], number: int
+    job: Job, state: State, copies: Sequence[Copied], places: Borders, arrived: Sequence[Any], number: int
 ) -> Folded | None:
     """Fold one shard of the next state; return None if there is no such shard."""
     if number >= len(places.entries) or places.idle:
@@ -124,12 +130,12 @@ def fold(
     clock = Clock()
     lo, hi = places.places[number : number + 2]
     with clock.phase("read"):
-        nearest = nearest_of(job, state)
-        table = ClusterTable(job, state, (lo, hi), arrived_at(groups, arrived, number))
+        nearest = nearest_of(job, state, copies)
+        table = ClusterTable(job, state, (lo, hi), arrived_at(round_groups(job, state), arrived, number))
         rows = table.rows
         clock.count("read", table.arrays)
     with clock.phase("relabel"):
-        fate, merged_ids, merged_size = fates_of(job, state, places)
+        fate, merged_ids, merged_size = fates_of(job, state, copies, places)
     after, base = places.bases[number + 1] - places.bases[number], places.bases[number]
     with clock.phase("route"):
         pairs = borrow(after, job.ids), borrow(after, job.ids), borrow(after + 1, np.int64)
@@ -177,18 +183,13 @@ def save_shard(
     return ShardRecord(name, base, after, entries, tuple(files))
 
 
-def nearest_of(job: Job, state: State) -> Ids:
-    """Return the nearest of every cluster of a state; each process reads it once."""
-    return kept_vector((job.url, state.shards[0].name), lambda: whole(job, state, "nearest"))
-
-
-def fates_of(job: Job, state: State, places: Borders) -> tuple[Ids, Ids, Ids]:
+def fates_of(job: Job, state: State, copies: Sequence[Copied], places: Borders) -> tuple[Ids, Ids, Ids]:
     """Return the fate of every cluster of a state, and ids and sizes after the round; computed once per process."""
 
     def make() -> tuple[Ids, Ids, Ids]:
-        nearest, ids = nearest_of(job, state), np.dtype(job.ids)
+        nearest, ids = nearest_of(job, state, copies), np.dtype(job.ids)
         if state.round:
-            old_ids, old_size = whole(job, state, "ids"), whole(job, state, "size")
+            old_ids, old_size = (whole(job, state, copies, name) for name in ("ids", "size"))
         else:
             old_ids, old_size = np.arange(state.clusters, dtype=ids), np.ones(state.clusters, ids)
         fate = np.empty(2 * state.clusters, ids)
@@ -197,15 +198,6 @@ def fates_of(job: Job, state: State, places: Borders) -> tuple[Ids, Ids, Ids]:
         return fate, *merged
 
     return kept("fates", (job.url, state.shards[0].name), make)
-
-
-def whole(job: Job, state: State, name: str, kind: DTypeLike | None = None) -> NDArray[Any]:
-    """Read a column of all clusters of a state, ids or of another kind."""
-    out: NDArray[Any] = np.empty(state.clusters, kind or job.ids)
-    for shard in state.shards:
-        place = slice(shard.first, shard.first + shard.clusters)
-        read_array(job.store, f"{shard.name}/{name}", out=out[place])
-    return out
 
 
 def room_for(job: Job, rows: int, entries: int) -> Rows:

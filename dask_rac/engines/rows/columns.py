@@ -1,0 +1,92 @@
+"""Columns over all clusters of a state, which every process needs: who is whose nearest, and their ids and sizes.
+
+They are read from its shards, one after the other. Where there are many, each of P processes would ask S shards for
+each column: then tasks first copy the columns of about the square root of S successive shards to one file each, and
+everybody reads from as few files as that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from dask_rac.base.names import copied_name
+from dask_rac.engines.rows.groups import Groups, groups_of
+from dask_rac.engines.rows.receipts import Clock, Job, Kinds, Receipt, fresh_name
+from dask_rac.files.arrays import read_array
+from dask_rac.files.pieces import CHECKSUM, read_piece, write_pieces
+from dask_rac.kernels.arrays import Ids
+from dask_rac.store.manifest import ShardRecord, State
+from dask_rac.tasks.cache import kept_vector
+
+
+@dataclass(frozen=True)
+class Copied(Receipt):
+    """Columns of the clusters of some successive shards, in one file."""
+
+    name: str
+    columns: Kinds
+    """In the order in which they are in the file, a piece each."""
+    clusters: int
+    disk: int
+    """Bytes of the file."""
+
+    def offset(self, name: str) -> int:
+        """Byte at which a column begins."""
+        before = [kind for _, kind in self.columns[: [column for column, _ in self.columns].index(name)]]
+        return sum(self.clusters * np.dtype(kind).itemsize + CHECKSUM for kind in before)
+
+
+def round_groups(job: Job, state: State) -> Groups | None:
+    """Return the groups by way of which the shards of a state exchange rows, None if they do so directly."""
+    shards = len(state.shards)
+    return groups_of(shards) if shards > job.limits.direct_shards else None
+
+
+def copy_columns(job: Job, state: State, batch: int) -> Copied:
+    """Copy what every process needs of the clusters of a batch of shards to one file."""
+    groups, clock = round_groups(job, state), Clock()
+    assert groups is not None
+    first, stop = groups.batches(len(state.shards))[batch]
+    shards = state.shards[first:stop]
+    with clock.phase("read"):
+        names = ("nearest", "length", *(("ids", "size") if state.round else ()))
+        columns = {name: _joined(job, shards, name, job.ids) for name in names}
+        clock.count("read", list(columns.values()))
+    with clock.phase("write"):
+        name = fresh_name(job, copied_name(batch))
+        disk = write_pieces(job.store, name, [[column] for column in columns.values()])
+        clock.count("write", list(columns.values()))
+    kinds = tuple((column, values.dtype.name) for column, values in columns.items())
+    return Copied(name, kinds, sum(shard.clusters for shard in shards), disk, seconds=clock.seconds, bytes=clock.bytes)
+
+
+def whole(job: Job, state: State, copies: Sequence[Copied], name: str, kind: DTypeLike | None = None) -> NDArray[Any]:
+    """Read a column of all clusters of a state, ids or of another kind: from copies, if there are any."""
+    if not copies:
+        return _joined(job, state.shards, name, kind or job.ids)
+    out: NDArray[Any] = np.empty(state.clusters, kind or job.ids)
+    at = 0
+    for copy in copies:
+        read_piece(job.store, copy.name, copy.offset(name), [out[at : at + copy.clusters]])
+        at += copy.clusters
+    return out
+
+
+def nearest_of(job: Job, state: State, copies: Sequence[Copied]) -> Ids:
+    """Return the nearest of every cluster of a state; each process reads it once."""
+    return kept_vector((job.url, state.shards[0].name), lambda: whole(job, state, copies, "nearest"))
+
+
+def _joined(job: Job, shards: Sequence[ShardRecord], name: str, kind: DTypeLike) -> NDArray[Any]:
+    """Read a column of the clusters of successive shards."""
+    out: NDArray[Any] = np.empty(sum(shard.clusters for shard in shards), kind)
+    at = 0
+    for shard in shards:
+        read_array(job.store, f"{shard.name}/{name}", out=out[at : at + shard.clusters])
+        at += shard.clusters
+    return out
