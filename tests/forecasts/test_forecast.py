@@ -169,7 +169,7 @@ def test_what_breaks_first() -> None:
     bounds = {bound.name: bound for bound in found.bounds}
     shares = [bound.share for bound in found.bounds]
     assert shares == sorted(shares, reverse=True)
-    assert bounds["memory for nodes, per process"].needed == 56e9
+    assert bounds["memory for nodes, per process"].needed == 40e9
     assert bounds["shards, of bins of ids"].needed == found.plan.shards
     assert "near its limit" in found.facts()
 
@@ -202,7 +202,7 @@ def test_impossible_requests_are_refused_with_what_would_do() -> None:
 
 def test_too_little_memory_names_what_would_do() -> None:
     with pytest.raises(dask_rac.ResourceError, match="set memory='") as refused:
-        forecast(1e10, 1e9, memory="50GB")
+        forecast(1e10, 1e9, memory="40GB")
     memory = str(refused.value).partition("memory='")[2].partition("'")[0]
     assert forecast(1e10, 1e9, memory=memory, kind={"cores": 16, "memory": "400GB"}).seconds > 0
 

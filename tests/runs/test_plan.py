@@ -131,7 +131,7 @@ def test_too_little_memory_is_refused_with_enough(lattice: str, folder: Path) ->
     calls = [(dask_rac.plan, {}), (dask_rac.cluster, {"store": folder / "run"})]
     for call, options in calls:
         with pytest.raises(dask_rac.ResourceError, match=r"6,000 nodes need .* before any edge, .* budget") as caught:
-            call(lattice, memory=150_000, **options)
+            call(lattice, memory=140_000, **options)
         assert not (folder / "run").exists()
     enough = advised(caught.value, "memory")
     assert dask_rac.plan(lattice, memory=enough).memory <= dask_rac.plan(lattice, memory=enough).budget.memory

@@ -15,7 +15,8 @@ from dask_rac.kernels.rows.table import CACHED
 from dask_rac.tasks.budget import Budget
 
 TIE = 2  # bytes of the tie of an entry
-VECTORS = 7  # over all clusters, at most, in each process: nearest, fates (2), ids and sizes before and after
+VECTORS = 5  # over all clusters, at most, in each process: nearest, fates (2), ids and sizes
+GOOD_VECTORS = 7  # for good merges: also where each is, and ids and sizes once more
 COPIES = 2.2  # of a shard's entries that its fold holds: as read and as written, plus some for uneven rows
 JOINED = 1.5  # rows that a shard folds per cluster, at most: every second cluster may have moved there from another
 REST_COPIES = 2.1  # of all entries held by rounds in memory
@@ -89,7 +90,7 @@ class EntrySizes:
 
     def good_vectors(self, threads: int) -> int:
         """Bytes per cluster of the graph that a process holds for good merges: tables are as long as there are any."""
-        return VECTORS * self.ids + threads * (GOOD_TABLE + 7 * self.ids)
+        return GOOD_VECTORS * self.ids + threads * (GOOD_TABLE + 7 * self.ids)
 
     def load(self, clusters: int, entries: int) -> int:
         """Entries, and what takes as much memory: the rows that they are in."""

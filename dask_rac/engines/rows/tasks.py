@@ -135,7 +135,7 @@ def fold(
         rows = table.rows
         clock.count("read", table.arrays)
     with clock.phase("relabel"):
-        fate, merged_ids, merged_size = fates_of(job, state, copies, places)
+        fate, merged_ids, merged_size = fates_of(job, state, copies)
     after, base = places.bases[number + 1] - places.bases[number], places.bases[number]
     with clock.phase("route"):
         pairs = borrow(after, job.ids), borrow(after, job.ids), borrow(after + 1, np.int64)
@@ -183,7 +183,7 @@ def save_shard(
     return ShardRecord(name, base, after, entries, tuple(files))
 
 
-def fates_of(job: Job, state: State, copies: Sequence[Copied], places: Borders) -> tuple[Ids, Ids, Ids]:
+def fates_of(job: Job, state: State, copies: Sequence[Copied]) -> tuple[Ids, Ids, Ids]:
     """Return the fate of every cluster of a state, and ids and sizes after the round; computed once per process."""
 
     def make() -> tuple[Ids, Ids, Ids]:
@@ -193,9 +193,8 @@ def fates_of(job: Job, state: State, copies: Sequence[Copied], places: Borders) 
         else:
             old_ids, old_size = np.arange(state.clusters, dtype=ids), np.ones(state.clusters, ids)
         fate = np.empty(2 * state.clusters, ids)
-        merged = np.empty(places.bases[-1], ids), np.empty(places.bases[-1], ids)
-        find_fates(nearest, old_ids, old_size, merged, fate, (0, state.clusters, 0))
-        return fate, *merged
+        after = int(find_fates(nearest, old_ids, old_size, (old_ids, old_size), fate, (0, state.clusters, 0)))
+        return fate, old_ids[:after], old_size[:after]
 
     return kept("fates", (job.url, state.shards[0].name), make)
 

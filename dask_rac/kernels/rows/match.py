@@ -82,7 +82,8 @@ def match(clusters, rows, pairs, merged, merges, span):
 def find_fates(nearest, ids, size, merged, fate, span):
     """Write what became of clusters `[lo, hi)` to `fate`, and the `merged` ids and sizes from position `after` on.
 
-    Like `match`, but without pairs. If a pair spans two ranges, the range of its leader writes both fates.
+    Like `match`, but without pairs. If a pair spans two ranges, the range of its leader writes both fates. `merged` may
+    be `ids` and `size` themselves: no cluster moves to a later position, and a leader comes before who joins it.
     """
     merged_ids, merged_size = merged
     lo, hi, after = span
