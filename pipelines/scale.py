@@ -126,7 +126,7 @@ def print_phases(found: dict[str, dict[str, Any]]) -> None:
     """Print the time of each phase, and what it waits for."""
     from dask_rac.forecasts.forecast import duration
 
-    names = ["scan", "add_up", "route", "sort", "build", "cut", "split", "gather", "fold", "rest", "commit"]
+    names = ["scan", "add_up", "route", "sort", "build", "copy", "cut", "split", "gather", "fold", "rest", "commit"]
     print(f"| graph | machines | {' | '.join(names)} |")
     print(f"|---|---|{'---|' * len(names)}")
     for graph, name, one in rows_of(found):

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from dask_rac.base.events import RoundRecord
 from dask_rac.base.settings import Settings
 from dask_rac.engines.contract import Expected, Limits
+from dask_rac.engines.rows.columns import READERS
 from dask_rac.engines.rows.needs import EntrySizes, finisher_room, rest_fits
 from dask_rac.engines.rows.pace import pays
 from dask_rac.engines.rows.requests import STEP_LISTS
@@ -82,6 +83,8 @@ class Layer:
     """Seconds that every process takes for itself, whatever the tasks."""
     miss: float = 0.0
     """Share of the bytes that the page cache has no room for."""
+    together: int = 1
+    """Requests to an object store that each task makes at a time."""
 
     def bounds(self, fleet: Fleet) -> dict[str, float]:
         """The seconds that each resource takes; the layer takes as long as the slowest."""
@@ -89,7 +92,8 @@ class Layer:
         size, requests = traffic.read + traffic.written, traffic.reads + traffic.writes
         tasks = max(1, self.tasks)
         each = self.work / fleet.kind.speed / tasks
-        each += (requests * fleet.latency + size / fleet.connection) / tasks if fleet.remote else 0.0
+        if fleet.remote:
+            each += (requests * fleet.latency + size / fleet.connection) / (tasks * self.together)
         found = {"processors": self.own / fleet.kind.speed + each * -(-tasks // fleet.workers)}
         if fleet.remote:
             found["network"] = size / fleet.bandwidth
@@ -221,7 +225,8 @@ class Model:
             return machine.read.at(clusters) * found.read + machine.write.at(clusters) * found.written
 
         def layer(name: str, tasks: int, work: float, own: float = 0.0) -> Layer:
-            return Layer(name, shape.number, tasks, work, traffic[name], own, miss)
+            together = READERS if name in {"copy", "cut"} else 1
+            return Layer(name, shape.number, tasks, work, traffic[name], own, miss, together)
 
         relabel, move = machine.relabel.at(clusters) * clusters, machine.move.at(clusters)
         vectors = shape.vector_bytes * machine.read.at(clusters)

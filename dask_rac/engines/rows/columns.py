@@ -7,7 +7,8 @@ everybody reads from as few files as that.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,13 +16,17 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from dask_rac.base.names import copied_name
+from dask_rac.base.spans import starts_of
 from dask_rac.engines.rows.groups import Groups, groups_of
 from dask_rac.engines.rows.receipts import Clock, Job, Kinds, Receipt, fresh_name
 from dask_rac.files.arrays import read_array
+from dask_rac.files.folder import Folder
 from dask_rac.files.pieces import CHECKSUM, read_piece, write_pieces
 from dask_rac.kernels.arrays import Ids
 from dask_rac.store.manifest import ShardRecord, State
 from dask_rac.tasks.cache import kept_vector
+
+READERS = 8  # requests to an object store at a time, for a column of all clusters
 
 
 @dataclass(frozen=True)
@@ -70,10 +75,13 @@ def whole(job: Job, state: State, copies: Sequence[Copied], name: str, kind: DTy
     if not copies:
         return _joined(job, state.shards, name, kind or job.ids)
     out: NDArray[Any] = np.empty(state.clusters, kind or job.ids)
-    at = 0
-    for copy in copies:
-        read_piece(job.store, copy.name, copy.offset(name), [out[at : at + copy.clusters]])
-        at += copy.clusters
+    places = starts_of(np.array([copy.clusters for copy in copies]))
+
+    def read(number: int) -> None:
+        copy, there = copies[number], out[places[number] : places[number + 1]]
+        read_piece(job.store, copy.name, copy.offset(name), [there])
+
+    _spread(job.store, read, len(copies))
     return out
 
 
@@ -84,9 +92,21 @@ def nearest_of(job: Job, state: State, copies: Sequence[Copied]) -> Ids:
 
 def _joined(job: Job, shards: Sequence[ShardRecord], name: str, kind: DTypeLike) -> NDArray[Any]:
     """Read a column of the clusters of successive shards."""
-    out: NDArray[Any] = np.empty(sum(shard.clusters for shard in shards), kind)
-    at = 0
-    for shard in shards:
-        read_array(job.store, f"{shard.name}/{name}", out=out[at : at + shard.clusters])
-        at += shard.clusters
+    places = starts_of(np.array([shard.clusters for shard in shards]))
+    out: NDArray[Any] = np.empty(int(places[-1]), kind)
+
+    def read(number: int) -> None:
+        read_array(job.store, f"{shards[number].name}/{name}", out=out[places[number] : places[number + 1]])
+
+    _spread(job.store, read, len(shards))
     return out
+
+
+def _spread(store: Folder, read: Callable[[int], None], count: int) -> None:
+    """Read several parts: from an object store, which takes its time to answer, some at once."""
+    if store.local:
+        for number in range(count):
+            read(number)
+        return
+    with ThreadPoolExecutor(READERS) as threads:
+        list(threads.map(read, range(count)))
