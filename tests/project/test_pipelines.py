@@ -102,6 +102,13 @@ def test_bench_graph() -> None:
         assert line in printed
 
 
+def test_distances(tmp_path: Path) -> None:
+    printed = benchmark("distances.py", "--vectors", "900", "--memory", "100MB", "--folder", str(tmp_path))
+    assert "heights equal those from the vectors: True" in printed
+    assert "899 merges verified against 404,550 pairs" in printed
+    assert not list(tmp_path.iterdir())
+
+
 def test_glosses(tmp_path: Path) -> None:
     """A WordNet of four files: a licence, eighteen meanings, and one whose gloss has only stop words."""
     lines = ["  1 This software and database is being provided to you, the LICENSEE"]
