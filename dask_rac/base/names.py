@@ -144,9 +144,9 @@ def gathered_name(group: int, batch: int) -> str:
     return f"gathered-{group:05d}-{batch:05d}"
 
 
-def copied_name(batch: int) -> str:
-    """Return the file of columns of the clusters of a batch of shards, in the folder of the attempt."""
-    return f"copied-{batch:05d}"
+def copied_name(column: str, batch: int) -> str:
+    """Return the file of a column of the clusters of a batch of shards, in the folder of the attempt."""
+    return f"copied-{column}-{batch:05d}"
 
 
 def became_name(number: int) -> str:

@@ -23,13 +23,19 @@ def delete_file(path: str) -> None:
 
 def delete_files(paths: Iterable[str]) -> None:
     """Delete files, if they exist."""
-    with ThreadPoolExecutor(DELETERS) as threads:
-        list(threads.map(delete_file, paths))
+    files = list(paths)
+    with suppress(RuntimeError), ThreadPoolExecutor(DELETERS) as threads:  # there may be too many threads
+        list(threads.map(delete_file, files))
+        return
+    for path in files:
+        delete_file(path)
 
 
 def delete_folder(path: str) -> None:
-    """Delete a folder with its contents as far as possible; of symbolic links in it only these are deleted."""
-    with suppress(OSError), os.scandir(path) as found, ThreadPoolExecutor(DELETERS) as threads:
+    """Delete a folder with its contents as far as possible; links in it are deleted, not what they point to."""
+    if os.path.islink(path):
+        return
+    with suppress(OSError, RuntimeError), os.scandir(path) as found, ThreadPoolExecutor(DELETERS) as threads:
         list(threads.map(_delete_entry, list(found)))
     shutil.rmtree(path, ignore_errors=True)
 

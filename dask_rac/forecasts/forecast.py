@@ -132,11 +132,12 @@ class Forecast:
 
     def _simulated(self, fleet: Fleet) -> float:
         """Return the seconds of all layers, task by task."""
-        place = Place(fleet.workers, fleet.machine.task, fleet.latency, fleet.bandwidth, fleet.connection)
         total = 0.0
         for layer in self.layers:
+            connection = layer.together * fleet.connection
+            place = Place(fleet.workers, fleet.machine.task, fleet.latency, fleet.bandwidth, connection)
             traffic, tasks = layer.traffic, max(1, layer.tasks)
-            requests = (traffic.reads + traffic.writes) / tasks if fleet.remote else 0.0
+            requests = (traffic.reads + traffic.writes) / (tasks * layer.together) if fleet.remote else 0.0
             size = (traffic.read + traffic.written) / tasks if fleet.remote else 0.0
             task = Task(layer.work / fleet.kind.speed / tasks, size, requests)
             ends = simulate([[task] * tasks], place)

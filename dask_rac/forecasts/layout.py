@@ -136,7 +136,7 @@ class Shape:
         size = self.before.clusters * self.sizes.ids
         columns = 2 if self.first else 4  # nearest and length, later ids and sizes
         reads = self.shards * (columns * requests_of(size / self.shards) + 1)
-        return Traffic(columns * size, columns * size, reads, groups.count)
+        return Traffic(columns * size, columns * size, reads, columns * groups.count)
 
     @property
     def _sources(self) -> int:
@@ -144,14 +144,19 @@ class Shape:
         return self.shards if self.groups is None else self.groups.count
 
     @property
-    def _known(self) -> int:
+    def _column_reads(self) -> int:
+        """Requests that read such a column."""
+        return self._sources * requests_of(self.before.clusters * self.sizes.ids / self._sources)
+
+    @property
+    def _metadata_files(self) -> int:
         """Files of which a process that wants such a column must ask for the metadata, too."""
         return self.shards if self.groups is None else 0
 
     def _cut(self) -> Traffic:
         """Two vectors over all clusters; the metadata of every shard, unless there are copies."""
         column = self.before.clusters * self.sizes.ids
-        return Traffic(2 * column, 0, self._sources * 2 * requests_of(column / self._sources) + self._known)
+        return Traffic(2 * column, 0, 2 * self._column_reads + self._metadata_files)
 
     def _split(self) -> Traffic:
         """Columns of clusters and of entries, and what moves; in every process but one, `nearest` and the metadata."""
@@ -160,7 +165,7 @@ class Shape:
         column = entries / self.entry_columns / self.shards
         reads = self.shards * (1 if self.first else 4)
         reads += (self.shards - 1) * self.entry_columns * requests_of(column)  # nothing leaves the first shard
-        reads += (self.processes - 1) * (self._sources + self._known)
+        reads += (self.processes - 1) * (self._column_reads + self._metadata_files)
         return Traffic(self.before.clusters * own + entries, self.moved_bytes, reads, self.sent_files)
 
     @property
@@ -198,7 +203,7 @@ class Shape:
         found = ranges * key_requests(self.sent_files / ranges) + self.object_requests + DELETING * idle
         if self.groups is None:
             return found
-        found += key_requests(self.groups.count)  # of copies
+        found += key_requests((2 if self.first else 4) * self.groups.count)  # of copies
         return found + min(self.groups.count, self.gathered_files) * key_requests(
             self.gathered_files / self.groups.count
         )
@@ -225,7 +230,7 @@ class Shape:
         kept = 2 if self.first else 5  # columns of clusters of a shard
         reads: float = overlaps * (kept + self.entry_columns * requests_of(column))
         reads += arrived * requests_of(self.moved_bytes / max(1.0, arrived))
-        reads += 0 if self.first else self.processes * self._sources * 2
+        reads += 0 if self.first else self.processes * self._column_reads * 2
         columns = COLUMNS + self._after().entry_columns
         own = self.sizes.ids + HEIGHT if self.first else 3 * self.sizes.ids + 2 * HEIGHT
         read = self.before.entries * entry + self.before.clusters * own + self.moved_bytes

@@ -225,7 +225,7 @@ class Model:
             return machine.read.at(clusters) * found.read + machine.write.at(clusters) * found.written
 
         def layer(name: str, tasks: int, work: float, own: float = 0.0) -> Layer:
-            together = READERS if name in {"copy", "cut"} else 1
+            together = READERS if name == "cut" else 1
             return Layer(name, shape.number, tasks, work, traffic[name], own, miss, together)
 
         relabel, move = machine.relabel.at(clusters) * clusters, machine.move.at(clusters)

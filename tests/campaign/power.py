@@ -25,7 +25,7 @@ from dask.local import SynchronousExecutor
 import dask_rac
 from dask_rac.base.settings import MERGE_COLUMNS
 from dask_rac.engines.contract import Limits
-from dask_rac.files import flushing
+from dask_rac.files import deleting, flushing
 from dask_rac.runs import loop
 from dask_rac.store import manifest
 from tests.campaign.campaign import Campaign
@@ -110,6 +110,7 @@ def recording(log: DiskLog) -> Iterator[None]:
         mock.patch.object(manifest, "commit", committed),
         mock.patch.object(loop, "monotonic", now),
         mock.patch.object(flushing, "FLUSHERS", 1),
+        mock.patch.object(deleting, "DELETERS", 1),
     ):
         yield
 

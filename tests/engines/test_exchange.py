@@ -17,11 +17,13 @@ from hypothesis import strategies as st
 import dask_rac
 from dask_rac.base.spans import starts_of
 from dask_rac.engines.contract import Limits
-from dask_rac.engines.rows import stored
+from dask_rac.engines.rows import stored, tasks
 from dask_rac.engines.rows.groups import Groups, groups_of
 from dask_rac.engines.rows.receipts import Folded, Gathered, Moved
 from dask_rac.engines.rows.sweeper import Sweeper
 from dask_rac.files.pieces import CHECKSUM
+from dask_rac.kernels.rows.match import weigh_leaders
+from dask_rac.tasks import cache
 from tests.reference import hac
 from tests.support.clients import nothing_left
 from tests.support.effort import examples
@@ -81,8 +83,24 @@ def test_what_has_moved_is_deleted_while_a_round_goes_on(folder: Path) -> None:
     with mock.patch.object(stored, "Sweeper", Watched), dask.config.set(num_workers=1):
         cluster_within(BY_GROUPS, edges, shards=9, store=folder / "run", finisher=False)
     assert seen
-    assert not any(sweeper._open or sweeper._gathered for sweeper in seen)
+    assert not any(sweeper._open or sweeper._gathered or sweeper._copied for sweeper in seen)
+    assert not any(sweeper._between for sweeper in seen)
     assert all(sweeper.peak > 0 for sweeper in seen)
+
+
+@pytest.mark.parametrize("limits", [BY_GROUPS, Limits()])
+def test_nothing_of_the_round_before_is_kept_while_a_round_is_cut(folder: Path, limits: Limits) -> None:
+    seen: list[set[str]] = []
+
+    def weigh(*arguments: Any) -> Any:
+        seen.append({"vector", "fates"} & set(cache._kept))
+        return weigh_leaders(*arguments)
+
+    edges = given_as(TANGLED, True, folder)
+    with mock.patch.object(tasks, "weigh_leaders", weigh):
+        cluster_within(limits, edges, shards=9, store=folder / "run", finisher=False)
+    assert len(seen) > 3
+    assert all(kept == {"vector"} for kept in seen)
 
 
 @given(st.integers(1, 40_000), st.integers(0, 40_000))

@@ -19,7 +19,7 @@ from dask.local import synchronous_executor
 
 import dask_rac
 from dask_rac.base.names import HEADER, PARTIAL, WORK, is_temporary
-from dask_rac.files import flushing
+from dask_rac.files import deleting, flushing
 from tests.support import recipes
 from tests.support.calls import Call, watched
 from tests.support.crash import begin, layout, manifests, path_edges, result_hash, write_edges
@@ -216,6 +216,7 @@ def one_thread() -> Iterator[None]:
     with (
         dask.config.set(pool=synchronous_executor, num_workers=1, scheduler="sync"),
         mock.patch.object(flushing, "ThreadPoolExecutor", _NoThreads),
+        mock.patch.object(deleting, "ThreadPoolExecutor", _NoThreads),
     ):
         yield
 

@@ -17,7 +17,7 @@ from distributed import Client
 
 import dask_rac
 from dask_rac.base.settings import EDGE_COLUMNS
-from dask_rac.engines.rows.needs import EntrySizes, rest_bytes, rest_fits
+from dask_rac.engines.rows.needs import VECTORS, EntrySizes, rest_bytes, rest_fits
 from dask_rac.tasks import admission, scratch, workers
 from dask_rac.tasks.budget import Budget
 from dask_rac.tasks.connection import workers_of
@@ -110,7 +110,7 @@ def held_bytes() -> int:
 def test_the_rest_is_done_alone_where_one_share_would_not_hold_it() -> None:
     sizes, clusters, entries = EntrySizes(4, 8, 14, 1.0), 1_000_000, 10_000_000
     needed = rest_bytes(sizes, clusters, entries)
-    kept = 2 * 7 * 4 * clusters
+    kept = 2 * VECTORS * 4 * clusters
     assert not rest_fits(sizes, clusters, entries, Budget(needed + kept, 2, 1))
     assert rest_fits(sizes, clusters, entries, Budget(needed + kept, 2, 1, needed + kept, 2))
     assert not rest_fits(sizes, clusters, entries, Budget(needed + kept - 1, 2, 1, needed + kept, 2))

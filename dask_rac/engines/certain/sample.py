@@ -1,4 +1,4 @@
-"""A sample of all pairs: those of a few thousand vectors or points, the same ones in every run on the same data."""
+"""A sample of all pairs: those of some thousand vectors or points, the same ones in every run on the same data."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from dask_rac.vectors.sources.chosen import choose_rows
 SEED = 17
 RUNS = 16  # of successive rows, where rows are read from a matrix: chunks hold many rows
 SAMPLE_BYTES = 64  # per pair of the sample, while the rounds are tried
+MOST = 16_384  # points, unless limits ask for more: their pairs have numbers of 4 bytes
 QUARTERS = 4
 CLUMPED = 1.5  # times the pairs that were asked for: with more at the very radius, a smaller one is taken
 
@@ -60,7 +61,7 @@ class Sample:
         return near[lower, upper] | near[upper, lower]
 
     def quarters(self) -> list[Sample]:
-        """Return four samples of a quarter of the points each, which lie among those of the others."""
+        """Return four samples: every fourth point, beginning with each of the first four."""
         return [self._part(np.arange(first, self.points, QUARTERS)) for first in range(QUARTERS)]
 
     def _part(self, slot: NDArray[np.signedinteger]) -> Sample:
@@ -101,7 +102,7 @@ def radius_of(ordered: NDArray[np.float64], fraction: float) -> float | None:
 
 def sample_size(points: int, limits: Limits, memory: int) -> int:
     """Return how many of the points a sample has, so that its pairs take less than half of the memory."""
-    rows = max(limits.sample_rows, int(limits.sample_share * points))
+    rows = max(limits.sample_rows, min(MOST, int(limits.sample_share * points)))
     return max(2, min(points, rows, int((memory / SAMPLE_BYTES) ** 0.5)))
 
 

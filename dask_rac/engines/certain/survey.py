@@ -1,10 +1,10 @@
 """How far near pairs should reach: chosen by doing certain rounds on a sample, at several radii.
 
-The sample is a few thousand of the vectors. With a radius within which they have as many neighbours as all vectors are
-to have, rounds leave about the same fraction of them, or a larger one if clusters are finer than the sample shows. So
-quarters of the sample are tried as well: by the power by which the fraction grows from these to the sample, it is
-expected to grow from the sample to everything. Costs are estimated by fixed rates and never measured: the choice
-follows from the data and the memory alone.
+The sample is some thousand of the vectors. A radius is taken within which they have as many neighbours as all vectors
+are to have. Then rounds leave about the same fraction of all vectors as of the sample, or a larger one if clusters are
+finer than the sample shows. So quarters of the sample are tried as well: by the power by which the fraction grows from
+these to the sample, it is expected to grow from the sample to everything. Costs are estimated by fixed rates and never
+measured: the choice follows from the data and the memory alone.
 """
 
 from __future__ import annotations

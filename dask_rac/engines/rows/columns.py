@@ -1,8 +1,8 @@
 """Columns over all clusters of a state, which every process needs: who is whose nearest, and their ids and sizes.
 
-They are read from its shards, one after the other. Where there are many, each of P processes would ask S shards for
-each column: then tasks first copy the columns of about the square root of S successive shards to one file each, and
-everybody reads from as few files as that.
+They are read from its shards. Where there are many, each of P processes would ask S shards for each column: then tasks
+first copy each column of about the square root of S successive shards to one file, and everybody reads from as few
+files as that.
 """
 
 from __future__ import annotations
@@ -18,32 +18,26 @@ from numpy.typing import DTypeLike, NDArray
 from dask_rac.base.names import copied_name
 from dask_rac.base.spans import starts_of
 from dask_rac.engines.rows.groups import Groups, groups_of
-from dask_rac.engines.rows.receipts import Clock, Job, Kinds, Receipt, fresh_name
+from dask_rac.engines.rows.receipts import Clock, Job, Receipt, fresh_name
 from dask_rac.files.arrays import read_array
 from dask_rac.files.folder import Folder
-from dask_rac.files.pieces import CHECKSUM, read_piece, write_pieces
+from dask_rac.files.pieces import read_piece, write_pieces
 from dask_rac.kernels.arrays import Ids
 from dask_rac.store.manifest import ShardRecord, State
-from dask_rac.tasks.cache import kept_vector
+from dask_rac.tasks.cache import forget_state, kept_vector
 
 READERS = 8  # requests to an object store at a time, for a column of all clusters
 
 
 @dataclass(frozen=True)
 class Copied(Receipt):
-    """Columns of the clusters of some successive shards, in one file."""
+    """Columns of the clusters of some successive shards, a file each."""
 
-    name: str
-    columns: Kinds
-    """In the order in which they are in the file, a piece each."""
+    names: dict[str, str]
+    """The file of each column."""
     clusters: int
     disk: int
-    """Bytes of the file."""
-
-    def offset(self, name: str) -> int:
-        """Byte at which a column begins."""
-        before = [kind for _, kind in self.columns[: [column for column, _ in self.columns].index(name)]]
-        return sum(self.clusters * np.dtype(kind).itemsize + CHECKSUM for kind in before)
+    """Bytes of the files."""
 
 
 def round_groups(job: Job, state: State) -> Groups | None:
@@ -53,21 +47,22 @@ def round_groups(job: Job, state: State) -> Groups | None:
 
 
 def copy_columns(job: Job, state: State, batch: int) -> Copied:
-    """Copy what every process needs of the clusters of a batch of shards to one file."""
+    """Copy what every process needs of the clusters of a batch of shards, a column at a time."""
     groups, clock = round_groups(job, state), Clock()
     assert groups is not None
+    forget_state()
     first, stop = groups.batches(len(state.shards))[batch]
     shards = state.shards[first:stop]
-    with clock.phase("read"):
-        names = ("nearest", "length", *(("ids", "size") if state.round else ()))
-        columns = {name: _joined(job, shards, name, job.ids) for name in names}
-        clock.count("read", list(columns.values()))
-    with clock.phase("write"):
-        name = fresh_name(job, copied_name(batch))
-        disk = write_pieces(job.store, name, [[column] for column in columns.values()])
-        clock.count("write", list(columns.values()))
-    kinds = tuple((column, values.dtype.name) for column, values in columns.items())
-    return Copied(name, kinds, sum(shard.clusters for shard in shards), disk, seconds=clock.seconds, bytes=clock.bytes)
+    names, disk = {}, 0
+    for column in ("nearest", "length", *(("ids", "size") if state.round else ())):
+        with clock.phase("read"):
+            values = _joined(job, shards, column, job.ids)
+            clock.count("read", [values])
+        with clock.phase("write"):
+            names[column] = fresh_name(job, copied_name(column, batch))
+            disk += write_pieces(job.store, names[column], [[values]])
+            clock.count("write", [values])
+    return Copied(names, sum(shard.clusters for shard in shards), disk, seconds=clock.seconds, bytes=clock.bytes)
 
 
 def whole(job: Job, state: State, copies: Sequence[Copied], name: str, kind: DTypeLike | None = None) -> NDArray[Any]:
@@ -79,9 +74,9 @@ def whole(job: Job, state: State, copies: Sequence[Copied], name: str, kind: DTy
 
     def read(number: int) -> None:
         copy, there = copies[number], out[places[number] : places[number + 1]]
-        read_piece(job.store, copy.name, copy.offset(name), [there])
+        read_piece(job.store, copy.names[name], 0, [there])
 
-    _spread(job.store, read, len(copies))
+    _read_all(job.store, read, len(copies))
     return out
 
 
@@ -98,11 +93,11 @@ def _joined(job: Job, shards: Sequence[ShardRecord], name: str, kind: DTypeLike)
     def read(number: int) -> None:
         read_array(job.store, f"{shards[number].name}/{name}", out=out[places[number] : places[number + 1]])
 
-    _spread(job.store, read, len(shards))
+    _read_all(job.store, read, len(shards))
     return out
 
 
-def _spread(store: Folder, read: Callable[[int], None], count: int) -> None:
+def _read_all(store: Folder, read: Callable[[int], None], count: int) -> None:
     """Read several parts: from an object store, which takes its time to answer, some at once."""
     if store.local:
         for number in range(count):

@@ -2,8 +2,8 @@
 
 With S shards before the round, T after it and P processes, in the order of `tasks.round_graph`:
 
-- Every process reads the metadata of S groups, and `nearest` of S shards; after the first round, to know the fate of
-  every cluster, their ids and sizes.
+- Up to 512 shards, every process reads the metadata of S groups, and `nearest` of S shards; after the first round, to
+  know the fate of every cluster, their ids and sizes.
 - `cut` reads S lengths.
 - `split` reads the length of its shard, after the first round three more columns of clusters, and the columns of its
   entries. It writes a file for each eighth of the new shards, unless no row goes there.

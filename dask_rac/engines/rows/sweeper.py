@@ -155,7 +155,8 @@ class Sweeper:
             del self._unfolded[group]
             self._remove([(part.names[0], part.disk[0]) for part in self._gathered.pop(group, [])])
         if not self._unfolded:
-            self._remove([(copied.name, copied.disk) for copied in self._copied])
+            self._between -= sum(copied.disk for copied in self._copied)
+            self._remove([(name, 0) for copied in self._copied for name in copied.names.values()])
             self._copied.clear()
 
     def _delete_sent(self, number: int) -> None:

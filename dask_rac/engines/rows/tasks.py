@@ -1,8 +1,7 @@
 """The steps of one shard out of core: load, run a kernel, save, return a receipt.
 
-A state is all live clusters in the order of their ids, cut into shards by position. A round computes the next state:
-
-Where there are many shards, `columns.py` first copies what every process needs of all clusters to fewer files.
+A state is all live clusters in the order of their ids, cut into shards by position. Where there are many of these,
+`columns.py` first copies what every process needs of all clusters to fewer files. A round computes the next state:
 
 1. `cut` counts what the round does, and cuts the leaders into the shards of the next state, as evenly as possible.
 2. `split` writes the rows that must move: those of clusters that join a leader in another shard. Where there are many
@@ -44,7 +43,7 @@ from dask_rac.kernels.rows import move
 from dask_rac.kernels.rows.fold import fold as fold_rows
 from dask_rac.kernels.rows.match import cut_leaders, find_fates, weigh_leaders
 from dask_rac.store.manifest import ShardRecord, State
-from dask_rac.tasks.cache import kept
+from dask_rac.tasks.cache import forget_state, kept
 from dask_rac.tasks.scratch import begin_task, borrow
 from dask_rac.tasks.task_graph import Task, TaskGraph
 
@@ -76,6 +75,7 @@ def _copies(graph: TaskGraph, job: Job, before: Task, groups: Groups) -> Task:
 
 def cut(job: Job, state: State, copies: Sequence[Copied]) -> Borders:
     """Count what the round does, and cut the next state into shards of about equal size, no more than it needs."""
+    forget_state()
     clock = Clock()
     with clock.phase("read"):
         nearest, length = nearest_of(job, state, copies), whole(job, state, copies, "length")

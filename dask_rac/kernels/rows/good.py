@@ -295,7 +295,7 @@ def merge_good(rows, clusters, chain, rule, terms, found):
         if due > level:
             after[u], head[due] = head[due], u
             continue
-        stamp, already = stamp + 1, made
+        stamp, made_before = stamp + 1, made
         taken = fold_chain(rows, chain, table, rule.code, (u, u, stamp, 0))
         own = np.float64(seats[FIELDS * u + SIZE])
         nearest, key[u], second = weigh(table, rule, own, taken, w)
@@ -373,7 +373,7 @@ def merge_good(rows, clusters, chain, rule, terms, found):
             following[last[joins]], last[joins] = u, last[u]
             length[joins] += length[u]
             continue
-        if made > already:
+        if made > made_before:
             _, key[u], _ = weigh(table, rule, np.float64(seats[FIELDS * u + SIZE]), taken, w)
         if key[u] == np.inf:
             continue
