@@ -110,6 +110,13 @@ class Shape:
         """Bytes of the vectors that every process reads: nearest, and later ids and sizes."""
         return self.before.clusters * self.sizes.ids * (1 if self.first else 3)
 
+    def vectors(self, layer: str) -> Traffic:
+        """The bytes of vectors that processes read for the tasks of a layer; on a disk they stay in the page cache."""
+        column = self.before.clusters * self.sizes.ids
+        if layer == "split":  # one process has read it for `cut`
+            return Traffic((self.processes - 1) * column)
+        return Traffic(0 if self.first or layer != "fold" else 2 * self.processes * column)
+
     @property
     def entry_columns(self) -> int:
         """Arrays of entries of a shard: in the first state two, later four or five, with weights in two parts."""

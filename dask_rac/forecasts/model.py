@@ -226,7 +226,8 @@ class Model:
 
         def layer(name: str, tasks: int, work: float, own: float = 0.0) -> Layer:
             together = READERS if name == "cut" else 1
-            return Layer(name, shape.number, tasks, work, traffic[name], own, miss, together)
+            what = traffic[name] + (shape.vectors(name) if self.fleet.remote else Traffic())
+            return Layer(name, shape.number, tasks, work, what, own, miss, together)
 
         relabel, move = machine.relabel.at(clusters) * clusters, machine.move.at(clusters)
         vectors = shape.vector_bytes * machine.read.at(clusters)
