@@ -33,6 +33,7 @@ class TaskGraph:
         self.nodes: dict[Any, Any] = {}
         """What Dask computes, by key: calls and values, of others' graphs, too."""
         self._merged: dict[int, Any] = {}  # graphs of others, by their identity
+        self._held: list[Future[Any]] = []  # what tasks refer to by key only: Dask releases data that nobody holds
 
     def add(self, function: Callable[..., Any], *arguments: Any, name: str = "") -> Task:
         """Add a task to the layer that is named after the function; its key looks like `fold-<step>-3`."""
@@ -56,6 +57,8 @@ class TaskGraph:
         """Return an argument as Dask takes it: a reference to a task, a list of them, or the value itself."""
         if isinstance(value, Delayed):
             self._merge(value.dask)
+        if isinstance(value, Future):
+            self._held.append(value)
         if isinstance(value, Delayed | Future):
             return TaskRef(value.key)
         if isinstance(value, list) and any(isinstance(one, Delayed) for one in value):
