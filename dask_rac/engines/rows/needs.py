@@ -27,7 +27,7 @@ GOOD_ROW = 240  # bytes of a cluster of a shard for good merges, beside ids: as 
 GOOD_SLACK = 1.05  # of a shard for good merges, as they are of uneven size
 GOOD_TABLE = 33  # bytes of a cluster in the tables of good merges, beside ids
 MERGE = 120  # bytes per merge that is written: as found, as converted, as Parquet
-RECORD_LEAST = 24  # bytes of an edge that is held by the finisher, with int32
+RECORD_LEAST = 32  # bytes of an edge that is held by the finisher, with int32
 SLOT_BYTES = 16  # of its table of pairs, per edge
 ROW_SHARE = 4.5  # entries per edge in the rows of the finisher: two, a quarter more for hubs, two to grow into
 CHUNK_BYTES = 1.5  # of what the finisher keeps for a chunk of a row, per entry
@@ -216,7 +216,7 @@ def good_room(sizes: EntrySizes, clusters: int, nodes: int, budget: Budget) -> i
 def finisher_bytes(sizes: EntrySizes, clusters: int, edges: int) -> int:
     """Bytes of the finisher: clusters and merges; records of edges, with all rows at first, then with what is made."""
     ids = cluster_id_dtype(max(2 * edges, clusters)).itemsize
-    record = 8 + 4 * ids
+    record = max(RECORD_LEAST, 8 + 4 * ids)
     made = SLOT_BYTES + ROW_SHARE * (ids + CHUNK_BYTES)
     return (116 + 12 * sizes.ids) * clusters + int((record + max(2 * sizes.entry, made)) * edges)
 
