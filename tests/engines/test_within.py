@@ -75,8 +75,8 @@ def test_where_rounds_lead_nowhere_good_merges_end_the_run(folder: Path) -> None
 @pytest.mark.parametrize("memory", [10**6, 10**8, 10**10])
 def test_there_is_room_for_as_many_edges_as_fit(memory: int) -> None:
     sizes, budget = EntrySizes(4, 8, 14, 1.0), Budget(memory, 1, 2)
-    room = good_room(sizes, 1_000, 2_000, budget)
-    assert good_bytes(sizes, 1_000, 2 * room, 2_000) <= memory < good_bytes(sizes, 1_000, 2 * room + 2, 2_000)
+    room = good_room(sizes, 1_000, budget)
+    assert good_bytes(sizes, 1_000, 2 * room) <= memory < good_bytes(sizes, 1_000, 2 * room + 2)
 
 
 @pytest.mark.parametrize(
@@ -99,6 +99,6 @@ def test_where_not_even_good_merges_fit_the_run_says_which_memory_ends_it(
 
 def test_good_merges_need_less_than_rounds_or_the_finisher() -> None:
     sizes = EntrySizes.of(checked_settings("average", 0.0, "similarity"), 10**6, 3 * 10**7, "float64")
-    needed = good_bytes(sizes, 10**6, 6 * 10**7, 10**6)
+    needed = good_bytes(sizes, 10**6, 6 * 10**7)
     assert needed < 0.65 * rest_bytes(sizes, 10**6, 6 * 10**7)
     assert needed < 0.5 * finisher_bytes(sizes, 10**6, 3 * 10**7)

@@ -52,16 +52,19 @@ def finish_rest(job: Job, state: State, merged: int, pays: bool, finisher_edges:
         space = Space(rows, ("neighbour", "weight", "tie", "edges"), needs_counts(job.settings))
         clusters = space.clusters(state.clusters)
         _load_clusters(job, state, clusters)
-        start = Start(Shard(rows, clusters), space, rule, state.round, merged, job.nodes, pays, finisher_edges)
-        start.tops = np.full(job.nodes, -np.inf)
-        start.tops[clusters.ids] = top
-        del rows, clusters, space
+        start = Start(Shard(rows, clusters), space, rule, state.round, merged, job.nodes, pays, finisher_edges, top=top)
+        well = _merges_well(job, state, pays)
+        tops = np.full(0 if well else job.nodes, -np.inf)
+        if not well:
+            tops[clusters.ids] = top
+        del rows, clusters, space, top
         found = ending_of(job.settings)(start, job.settings, team, report, job.limits)
     if found.stalled:
         assert job.room is not None
         return Rest((), (), finisher_bytes(job.room.sizes, state.clusters, found.stalled))
     scratch.return_freed()
-    raise_heights(found.merges.left, found.merges.right, found.merges.height, start.tops)
+    if not well:  # good merges know what is below them
+        raise_heights(found.merges.left, found.merges.right, found.merges.height, tops)
     return Rest(_write_parts(job, found), tuple(found.records))
 
 
@@ -75,7 +78,7 @@ def _short(job: Job, state: State, rows: Rows, pays: bool) -> int:
     if job.room is None:
         return 0
     if _merges_well(job, state, pays):
-        return job.room.good_short(state.clusters, state.entries, job.nodes)
+        return job.room.good_short(state.clusters, state.entries)
     if pays or not job.settings.finisher or merges_within(job.settings):
         return job.room.rest_short(state.clusters, state.entries, _widest(rows))
     return 0  # the finisher comes at once, for which there is room

@@ -45,8 +45,8 @@ class Start:
     """The most edges for which the finisher has room; with more, rounds continue."""
     nearest_seconds: float = 0.0
     """Time it took to find the first nearest."""
-    tops: NDArray[np.float64] | None = None
-    """By id, the height of each cluster's last merge; None for nodes."""
+    top: NDArray[np.float64] | None = None
+    """The height of each cluster's last merge; None for nodes."""
 
 
 Ending = Callable[[Start, Settings, Team, Listener, Limits], MergeList]

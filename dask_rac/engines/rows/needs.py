@@ -145,9 +145,9 @@ class Room:
         needed = rest_bytes(self.sizes, clusters, entries) + table_bytes(self.sizes, widest)
         return needed if needed > UNEVEN * alone_bytes(self.sizes, clusters, self.budget) + UNCOUNTED else 0
 
-    def good_short(self, clusters: int, entries: int, nodes: int) -> int:
+    def good_short(self, clusters: int, entries: int) -> int:
         """The same for good merges in memory."""
-        needed = good_bytes(self.sizes, clusters, entries, nodes)
+        needed = good_bytes(self.sizes, clusters, entries)
         return needed if needed > UNEVEN * alone_bytes(self.sizes, clusters, self.budget) + UNCOUNTED else 0
 
 
@@ -173,14 +173,14 @@ def rest_fits(sizes: EntrySizes, clusters: int, entries: int, budget: Budget) ->
     return rest_bytes(sizes, clusters, entries) <= alone_bytes(sizes, clusters, budget)
 
 
-def good_fits(sizes: EntrySizes, clusters: int, entries: int, nodes: int, budget: Budget) -> bool:
+def good_fits(sizes: EntrySizes, clusters: int, entries: int, budget: Budget) -> bool:
     """Whether good merges can end the run in the memory of one process."""
-    return good_bytes(sizes, clusters, entries, nodes) <= alone_bytes(sizes, clusters, budget)
+    return good_bytes(sizes, clusters, entries) <= alone_bytes(sizes, clusters, budget)
 
 
-def good_bytes(sizes: EntrySizes, clusters: int, entries: int, nodes: int) -> int:
-    """Bytes of good merges: rows once, clusters with their chains, seats and merges; heights over all nodes."""
-    return (sizes.entry - TIE) * entries + (110 + 16 * sizes.ids) * clusters + 8 * nodes
+def good_bytes(sizes: EntrySizes, clusters: int, entries: int) -> int:
+    """Bytes of good merges: rows once, clusters with their chains, seats and merges."""
+    return (sizes.entry - TIE) * entries + (110 + 16 * sizes.ids) * clusters
 
 
 def good_threads(sizes: EntrySizes, clusters: int, entries: int, budget: Budget) -> int:
@@ -207,9 +207,9 @@ def good_task_bytes(sizes: EntrySizes, clusters: int, entries: int, budget: Budg
     return int(sizes.good_vectors(budget.threads) * clusters + budget.threads * shard)
 
 
-def good_room(sizes: EntrySizes, clusters: int, nodes: int, budget: Budget) -> int:
+def good_room(sizes: EntrySizes, clusters: int, budget: Budget) -> int:
     """Return the most edges for which good merges have room."""
-    room = alone_bytes(sizes, clusters, budget) - good_bytes(sizes, clusters, 0, nodes)
+    room = alone_bytes(sizes, clusters, budget) - good_bytes(sizes, clusters, 0)
     return max(0, room) // (2 * (sizes.entry - TIE))
 
 
@@ -228,10 +228,10 @@ def finisher_room(sizes: EntrySizes, clusters: int, budget: Budget) -> int:
     return bisect_right(most, room, key=lambda edges: finisher_bytes(sizes, clusters, edges))
 
 
-def due_bytes(sizes: EntrySizes, within: bool, clusters: int, entries: int, nodes: int) -> int:
+def due_bytes(sizes: EntrySizes, within: bool, clusters: int, entries: int) -> int:
     """Bytes with which a process can end a run, exact or within a factor, from such a state where rounds do not pay."""
     if within:
-        return good_bytes(sizes, clusters, entries, nodes)
+        return good_bytes(sizes, clusters, entries)
     return finisher_bytes(sizes, clusters, entries // 2)
 
 

@@ -108,7 +108,7 @@ def project(
     parts = tuple(ShardRecord(f"{first}/{shard_name(k)}", 0, nodes, 2 * rows, ()) for k in range(shards))
     graph = first_round(job, State(0, nodes, parts))
     vectors = max(sizes.vectors(budget.threads), sizes.join) * nodes
-    due = due_bytes(sizes, merges_within(settings), nodes, 2 * rows, nodes)
+    due = due_bytes(sizes, merges_within(settings), nodes, 2 * rows)
     return Sizes(
         shards,
         sizes.entry * min(room, load),

@@ -128,7 +128,7 @@ def _good_is_due(state: State, work: Work) -> bool:
     """The same within a factor: good merges need half the memory of rounds, and take over where these do not pay."""
     sizes = entry_sizes(work)
     if work.settings.finisher and state.round and not pays_still(state, work):
-        fits = good_fits(sizes, state.clusters, state.entries, facts_of(work).nodes, work.budget)
+        fits = good_fits(sizes, state.clusters, state.entries, work.budget)
     else:
         fits = rest_fits(sizes, state.clusters, state.entries, work.budget)
     if work.header.shards is None:
@@ -139,7 +139,7 @@ def _good_is_due(state: State, work: Work) -> bool:
 def _finisher_edges(state: State, work: Work) -> int:
     """The most edges that the finisher, or good merges, have room for."""
     if merges_within(work.settings):
-        return good_room(entry_sizes(work), state.clusters, facts_of(work).nodes, work.budget)
+        return good_room(entry_sizes(work), state.clusters, work.budget)
     return finisher_room(entry_sizes(work), state.clusters, work.budget)
 
 
@@ -161,15 +161,14 @@ def _refuse_stall(state: State, work: Work) -> None:
 def _ending_bytes(state: State, work: Work) -> int:
     """Bytes with which a process can end the run."""
     if merges_within(work.settings):
-        return good_bytes(entry_sizes(work), state.clusters, state.entries, facts_of(work).nodes)
+        return good_bytes(entry_sizes(work), state.clusters, state.entries)
     return ending_bytes(entry_sizes(work), state.clusters, state.entries)
 
 
 def _wanted(state: State, work: Work) -> int:
     """The memory of all processes that would end the run, 0 if there is as much: rounds go on for another reason."""
     sizes, budget = entry_sizes(work), work.budget
-    within, nodes = merges_within(work.settings), facts_of(work).nodes
-    needed = due_bytes(sizes, within, state.clusters, state.entries, nodes)
+    needed = due_bytes(sizes, merges_within(work.settings), state.clusters, state.entries)
     return budget.processes * needed if needed > alone_bytes(sizes, state.clusters, budget) else 0
 
 

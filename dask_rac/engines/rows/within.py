@@ -40,10 +40,11 @@ def merge_within(start: Start, settings: Settings, team: Team, report: Listener,
     start.shard = None
     n = len(shard.clusters.ids)
     nodes = start.nodes or n
-    good_at_once = settings.finisher and bool(start.round) and not start.pays
-    tops = np.full(nodes, -np.inf) if start.tops is None else start.tops
-    if start.tops is not None and not good_at_once:
-        tops = tops.copy()  # rounds raise them
+    at_once = settings.finisher and bool(start.round) and not start.pays
+    # By id, as rounds raise them; good merges need them for clusters only.
+    tops = np.full(0 if at_once else nodes, -np.inf)
+    if start.top is not None and not at_once:
+        tops[shard.clusters.ids] = start.top
     merges, when = merge_room(n, shard.clusters.ids.dtype)
     ratio = np.ones(n)
     records: list[RoundRecord] = []
@@ -55,7 +56,8 @@ def merge_within(start: Start, settings: Settings, team: Team, report: Listener,
         if ends:
             report(Event("finisher", nodes, start.merged + merged))
             start.space.release()
-            record = good_round(shard, rule, settings, rest, ratio[merged:], tops)
+            top = start.top if at_once and start.top is not None else tops[shard.clusters.ids]
+            record = good_round(shard, rule, (settings, nodes), rest, ratio[merged:], top)
         else:
             after, record = reciprocal_round(shard, rule, start.space, team, rest)
             if after is None:
@@ -75,14 +77,23 @@ def merge_within(start: Start, settings: Settings, team: Team, report: Listener,
 
 
 def good_round(
-    shard: Shard, rule: Rule, settings: Settings, merges: Merges, ratio: NDArray[np.float64], tops: NDArray[np.float64]
+    shard: Shard,
+    rule: Rule,
+    given: tuple[Settings, int],
+    merges: Merges,
+    ratio: NDArray[np.float64],
+    top: NDArray[np.float64],
 ) -> RoundRecord:
-    """Merge all that is left by good merges; the rows of the shard are overwritten."""
+    """Merge all that is left by good merges; the rows of the shard are overwritten.
+
+    `given` are the settings and how many nodes there are; `top` are the heights of the last merges.
+    """
     started = perf_counter()
+    settings, nodes = given
     ids, size, nearest, height = shard.clusters
     edges, live = shard.entries // 2, int(np.count_nonzero(nearest >= 0))
-    clusters = ids.copy(), size, height, tops[ids]
-    terms = settings.epsilon, settings.sign < 0, len(tops)
+    clusters = ids.copy(), size, height, top
+    terms = settings.epsilon, settings.sign < 0, nodes
     merged = merge_good(shard.rows, clusters, begin_chains(shard.rows, size), rule, terms, (merges, ratio))
     seconds = perf_counter() - started
     return RoundRecord(clusters=live, edges=edges, merges=merged, finish_seconds=seconds, finisher=True)
