@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -15,11 +16,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dask_rac
+from dask_rac.base.settings import checked_settings
 from dask_rac.base.spans import starts_of
-from dask_rac.engines.contract import Limits
+from dask_rac.engines.contract import Limits, Work
 from dask_rac.engines.rows import stored, tasks
 from dask_rac.engines.rows.groups import Groups, groups_of
+from dask_rac.engines.rows.needs import EntrySizes
 from dask_rac.engines.rows.receipts import Folded, Gathered, Moved
+from dask_rac.engines.rows.sizes import projected_disk
 from dask_rac.engines.rows.sweeper import Sweeper
 from dask_rac.files.pieces import CHECKSUM
 from dask_rac.kernels.rows.match import weigh_leaders
@@ -86,6 +90,50 @@ def test_what_has_moved_is_deleted_while_a_round_goes_on(folder: Path) -> None:
     assert not any(sweeper._open or sweeper._gathered or sweeper._copied for sweeper in seen)
     assert not any(sweeper._between for sweeper in seen)
     assert all(sweeper.peak > 0 for sweeper in seen)
+
+
+@pytest.mark.parametrize("linkage", ["average", "complete"])
+def test_copies_are_part_of_the_projected_disk(folder: Path, linkage: str) -> None:
+    nodes, degree, shards, copied = 20_000, 4, 9, [0]
+
+    class Watched(Sweeper):
+        def __call__(self, layer: str, receipt: Any) -> None:
+            super().__call__(layer, receipt)
+            copied.append(sum(copy.disk for copy in self._copied))
+
+    edges = dask_rac.datasets.lattice(nodes, degree, store=folder / "edges")
+    large = replace(BY_GROUPS, small_states=0)  # so that states are not kept, as of a large graph
+    with mock.patch.object(stored, "Sweeper", Watched), dask.config.set(num_workers=1):
+        found = cluster_within(large, edges, linkage, shards=shards, store=folder / "run", finisher=False)
+    sizes = EntrySizes.of(checked_settings(linkage, None, "distance"), nodes, nodes * degree // 2, "float32")
+    with_copies, without = (
+        projected_disk(sizes, nodes, nodes * degree // 2, shards, limits) for limits in (large, Limits(small_states=0))
+    )
+    assert 0.5 * (with_copies - without) < max(copied) < with_copies - without
+    assert found.peak_disk < with_copies
+
+
+def test_single_linkage_copies_nothing() -> None:
+    sizes = EntrySizes.of(checked_settings("single", None, "distance"), 10**6, 10**7, "float32")
+    assert projected_disk(sizes, 10**6, 10**7, 10_000, Limits()) == projected_disk(sizes, 10**6, 10**7, 1, Limits())
+
+
+def test_a_round_must_have_room_for_copies(folder: Path) -> None:
+    asked: list[int] = []
+
+    def require(_: Any, needed: int, what: str, *rest: Any) -> None:
+        if what == "the next round":
+            asked.append(needed)
+
+    edges = given_as(TANGLED, True, folder)
+    for limits, name in ((Limits(), "direct"), (BY_GROUPS, "groups")):
+        with mock.patch.object(Work, "require_disk", require):
+            cluster_within(limits, edges, shards=9, store=folder / name, finisher=False)
+    rounds = len(asked) // 2
+    more = [groups - direct for direct, groups in zip(asked[:rounds], asked[rounds:], strict=True)]
+    nodes = dask_rac.open(folder / "groups").n_nodes
+    assert more[0] == 2 * 4 * nodes
+    assert 0 < more[1] < 4 * 4 * nodes
 
 
 @pytest.mark.parametrize("limits", [BY_GROUPS, Limits()])

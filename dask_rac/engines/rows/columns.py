@@ -46,6 +46,11 @@ def round_groups(job: Job, state: State) -> Groups | None:
     return groups_of(shards) if shards > job.limits.direct_shards else None
 
 
+def copied_bytes(job: Job, state: State) -> int:
+    """Return the bytes of the columns that a round copies."""
+    return 0 if round_groups(job, state) is None else len(_columns(state)) * np.dtype(job.ids).itemsize * state.clusters
+
+
 def copy_columns(job: Job, state: State, batch: int) -> Copied:
     """Copy what every process needs of the clusters of a batch of shards, a column at a time."""
     groups, clock = round_groups(job, state), Clock()
@@ -54,7 +59,7 @@ def copy_columns(job: Job, state: State, batch: int) -> Copied:
     first, stop = groups.batches(len(state.shards))[batch]
     shards = state.shards[first:stop]
     names, disk = {}, 0
-    for column in ("nearest", "length", *(("ids", "size") if state.round else ())):
+    for column in _columns(state):
         with clock.phase("read"):
             values = _joined(job, shards, column, job.ids)
             clock.count("read", [values])
@@ -78,6 +83,11 @@ def whole(job: Job, state: State, copies: Sequence[Copied], name: str, kind: DTy
 
     _read_all(job.store, read, len(copies))
     return out
+
+
+def _columns(state: State) -> tuple[str, ...]:
+    """Return what every process needs of all clusters; in the first round, these are the nodes."""
+    return ("nearest", "length", "ids", "size") if state.round else ("nearest", "length")
 
 
 def nearest_of(job: Job, state: State, copies: Sequence[Copied]) -> Ids:

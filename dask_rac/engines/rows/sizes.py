@@ -29,6 +29,7 @@ from dask_rac.tasks.task_graph import TaskGraph
 READ = 96  # bytes per row of the input that is decoded at a time: as Arrow holds it while it decodes, and as checked
 MOVES = 0.1  # share of a state's bytes that have moved and are still on disk when the next state is nearly written
 NODE_DISK = 80  # bytes per node for vectors and merges
+COPIED = 4  # columns over all clusters that a round copies where there are many shards, two in the first round
 FEW_SHARDS = 64  # far more shards than the data needs would give a run more tasks and files than work
 
 
@@ -113,7 +114,7 @@ def project(
         shards,
         sizes.entry * min(room, load),
         memory,
-        projected_disk(sizes, nodes, rows),
+        projected_disk(sizes, nodes, rows, shards, Limits()),
         graph,
         vectors,
         ending=0 if sizes.forest or not settings.finisher else budget.processes * due,
@@ -148,12 +149,14 @@ def unit_rows(sizes: EntrySizes, budget: Budget, limits: Limits) -> int:
     return max(1, min(limits.unit_rows, int(task / (2.5 * (2 * sizes.ids + sizes.weight)))))
 
 
-def projected_disk(sizes: EntrySizes, nodes: int, edges: int, small: int = Limits.small_states) -> int:
-    """Return the bytes that a store usually takes at its peak; `small` states are kept longer than they are needed."""
+def projected_disk(sizes: EntrySizes, nodes: int, edges: int, shards: int, limits: Limits) -> int:
+    """Return the bytes that a store usually takes at its peak; small states are kept longer than they are needed."""
     routed = edges * (2 * sizes.ids + sizes.weight)
     first = 2 * edges * (sizes.ids + sizes.weight)
     second = int(2 * edges * sizes.packed)
-    return max(routed + first, int(first * (1 + MOVES)) + second, min(first + 3 * second, small)) + NODE_DISK * nodes
+    copied = COPIED * sizes.ids * nodes if shards > limits.direct_shards and not sizes.forest else 0
+    rounds = max(int(first * (1 + MOVES)) + second, min(first + 3 * second, limits.small_states)) + copied
+    return max(routed + first, rounds) + NODE_DISK * nodes
 
 
 def projected_memory(sizes: EntrySizes, nodes: int, load: int, shards: int, budget: Budget) -> int:

@@ -17,7 +17,7 @@ from dask_rac.edges.checks import check_missing, check_total
 from dask_rac.edges.conflicts import ConflictError
 from dask_rac.edges.source import EdgeSource
 from dask_rac.engines.contract import Step, Work
-from dask_rac.engines.rows.columns import Copied, round_groups
+from dask_rac.engines.rows.columns import Copied, copied_bytes, round_groups
 from dask_rac.engines.rows.good_tasks import good_graph, settling_graph
 from dask_rac.engines.rows.handover import Rest, finish_rest
 from dask_rac.engines.rows.intake import Built, intake_graph, save_rows
@@ -97,10 +97,10 @@ def step_job(work: Work, shard_entries: int = 0) -> Job:
     return new_job(work, facts.nodes, facts.edges, shard_entries)
 
 
-def require_room(state: State, work: Work) -> None:
-    """Raise if the next round cannot end for lack of disk."""
+def require_room(state: State, work: Work, copied: int = 0) -> None:
+    """Raise if the next round, which copies so many bytes of the state, cannot end for lack of disk."""
     remedy = f": make room, then resume with dask_rac.resume({work.store.url!r})"
-    work.require_disk(int(1.3 * state.bytes), "the next round", remedy, StoppedError)
+    work.require_disk(int(1.3 * state.bytes) + copied, "the next round", remedy, StoppedError)
 
 
 def pays_still(state: State, work: Work) -> bool:
@@ -186,7 +186,8 @@ def _planned(work: Work, nodes: int, edges: int, widest: int) -> tuple[EntrySize
     sizes = EntrySizes.of(work.settings, nodes, edges, work.header.weights)
     room = shard_entries(sizes, nodes, edges, work.budget, work.header.shards, widest)
     remedy = " at its peak: make room, or use another disk"
-    work.require_disk(projected_disk(sizes, nodes, edges, work.limits.small_states), "the run", remedy)
+    shards = -(-sizes.load(nodes, 2 * edges) // room)
+    work.require_disk(projected_disk(sizes, nodes, edges, shards, work.limits), "the run", remedy)
     return sizes, room
 
 
@@ -270,8 +271,8 @@ def _round(state: State, work: Work) -> Step:
     """One round out of core."""
     facts = facts_of(work)
     room = shard_entries(entry_sizes(work), facts.nodes, facts.edges, work.budget, work.header.shards)
-    require_room(state, work)
     job = step_job(work, room)
+    require_room(state, work, copied_bytes(job, state))
     sweeper = Sweeper(work.store, round_groups(job, state))
     results = work.compute(round_graph(job, state), sweeper)
     copied: list[Copied] = results.get("copy", [])
