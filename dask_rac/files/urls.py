@@ -36,6 +36,9 @@ layers. With the default of s3fs, 5, a server that accepts connections and never
 
 PART_SECONDS = 600  # for a part of a file, some 50 MB; s3fs waits without a limit for a server that does not take it
 
+S3_CONNECTIONS = 128
+"""Of a process, at most: eight for each of 16 threads. botocore's default, 10, has threads wait for one another."""
+
 ELSEWHERE = (
     "the environment (AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY for s3://), an instance role, or fsspec's "
     "configuration files"
@@ -69,6 +72,7 @@ def locate(url: str) -> tuple[Any, str]:
         raise InputError(f"{short(url)} cannot be opened: {error}") from error
     if protocol in S3:
         _bound(filesystem)
+        _widen(filesystem)
     return filesystem, path
 
 
@@ -76,6 +80,11 @@ def _bound(filesystem: Any) -> None:
     """Have every request of s3fs end, the parts of a file that is being written among them."""
     filesystem.retries = S3_ATTEMPTS
     filesystem.call_s3 = partial(type(filesystem).call_s3, filesystem, timeout=PART_SECONDS)
+
+
+def _widen(filesystem: Any) -> None:
+    """Let s3fs have a connection for each request that threads make, unless the user says how many it may have."""
+    filesystem.config_kwargs = {"max_pool_connections": S3_CONNECTIONS} | filesystem.config_kwargs
 
 
 def full_name(name: str) -> str:

@@ -45,6 +45,26 @@ def answer(code: str, status: int) -> Exception:
     return error
 
 
+@pytest.fixture
+def no_server() -> Iterator[None]:
+    """The environment of a server that nobody asks for anything."""
+    with mock.patch.dict(os.environ, client_environment("http://127.0.0.1:9")):
+        forget_clients()
+        yield
+        forget_clients()
+
+
+@pytest.mark.usefixtures("no_server")
+@pytest.mark.parametrize(("options", "connections"), [({}, urls.S3_CONNECTIONS), ({"max_pool_connections": 3}, 3)])
+def test_threads_have_connections_of_their_own(options: dict[str, Any], connections: int) -> None:
+    given = {"s3": {"config_kwargs": {**options, "read_timeout": 7}}}
+    with mock.patch.dict(fsspec.config.conf, given):
+        config = urls.locate("s3://graphs/run")[0].s3.meta.config
+        assert urls.locate("s3://graphs/other")[0].s3.meta.config is config
+    assert (config.max_pool_connections, config.read_timeout) == (connections, 7)
+    assert given["s3"]["config_kwargs"] == {**options, "read_timeout": 7}
+
+
 @pytest.mark.parametrize(
     "error",
     [
