@@ -3,6 +3,7 @@
 import os
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pandas as pd
@@ -10,6 +11,8 @@ import pytest
 import scipy.sparse as sp
 
 import dask_rac
+from dask_rac.engines.rows import columns
+from dask_rac.files.arrays import read_array
 from tests.support.named_graphs import GRAPHS, SMALL, SMALL_BUDGET
 from tests.support.results import assert_same, merges_frame
 from tests.support.stored import PlugPulledError, steps_of, stop_after, write_parquet
@@ -23,6 +26,21 @@ def test_a_store_need_not_be_a_disk(folder: Path) -> None:
     assert found.store == url
     assert_same(dask_rac.open(url), found)
     assert found.verify().ok
+
+
+def test_what_is_left_is_read_as_what_every_process_needs(folder: Path) -> None:
+    found: set[str] = set()
+
+    def read(store: Any, name: str, *arguments: Any, **options: Any) -> Any:
+        found.add(name.rpartition("/")[2])
+        return read_array(store, name, *arguments, **options)
+
+    edges = write_parquet(folder / "edges.parquet", SMALL)
+    with pytest.raises(PlugPulledError):
+        dask_rac.cluster(edges, finisher=False, store=folder / "run", memory=SMALL_BUDGET, progress=stop_after(1))
+    with mock.patch.object(columns, "read_array", read):
+        dask_rac.resume(folder / "run", memory="1GB")
+    assert found == {"length", "nearest", "height", "ids", "size", "top"}
 
 
 def test_a_path_may_be_relative_and_end_in_a_slash(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,7 +18,7 @@ from numpy.typing import DTypeLike, NDArray
 from dask_rac.base.names import copied_name
 from dask_rac.base.spans import starts_of
 from dask_rac.engines.rows.groups import Groups, groups_of
-from dask_rac.engines.rows.receipts import Clock, Job, Receipt, fresh_name
+from dask_rac.engines.rows.receipts import Clock, Job, Receipt, United, fresh_name
 from dask_rac.files.arrays import read_array
 from dask_rac.files.folder import Folder
 from dask_rac.files.pieces import read_piece, write_pieces
@@ -58,23 +58,23 @@ def copy_columns(job: Job, state: State, batch: int) -> Copied:
     forget_state()
     first, stop = groups.batches(len(state.shards))[batch]
     shards = state.shards[first:stop]
-    names, disk = {}, 0
+    names, disk, clusters = {}, 0, sum(shard.clusters for shard in shards)
     for column in _columns(state):
         with clock.phase("read"):
-            values = _joined(job, shards, column, job.ids)
+            values = read_column(job.store, shards, column, np.empty(clusters, job.ids))
             clock.count("read", [values])
         with clock.phase("write"):
             names[column] = fresh_name(job, copied_name(column, batch))
             disk += write_pieces(job.store, names[column], [[values]])
             clock.count("write", [values])
-    return Copied(names, sum(shard.clusters for shard in shards), disk, seconds=clock.seconds, bytes=clock.bytes)
+    return Copied(names, clusters, disk, seconds=clock.seconds, bytes=clock.bytes)
 
 
 def whole(job: Job, state: State, copies: Sequence[Copied], name: str, kind: DTypeLike | None = None) -> NDArray[Any]:
     """Read a column of all clusters of a state, ids or of another kind: from copies, if there are any."""
-    if not copies:
-        return _joined(job, state.shards, name, kind or job.ids)
     out: NDArray[Any] = np.empty(state.clusters, kind or job.ids)
+    if not copies:
+        return read_column(job.store, state.shards, name, out)
     places = starts_of(np.array([copy.clusters for copy in copies]))
 
     def read(number: int) -> None:
@@ -95,15 +95,14 @@ def nearest_of(job: Job, state: State, copies: Sequence[Copied]) -> Ids:
     return kept_vector((job.url, state.shards[0].name), lambda: whole(job, state, copies, "nearest"))
 
 
-def _joined(job: Job, shards: Sequence[ShardRecord], name: str, kind: DTypeLike) -> NDArray[Any]:
+def read_column(store: Folder, shards: Sequence[ShardRecord | United], name: str, out: NDArray[Any]) -> NDArray[Any]:
     """Read a column of the clusters of successive shards."""
     places = starts_of(np.array([shard.clusters for shard in shards]))
-    out: NDArray[Any] = np.empty(int(places[-1]), kind)
 
     def read(number: int) -> None:
-        read_array(job.store, f"{shards[number].name}/{name}", out=out[places[number] : places[number + 1]])
+        read_array(store, f"{shards[number].name}/{name}", out=out[places[number] : places[number + 1]])
 
-    _read_all(job.store, read, len(shards))
+    _read_all(store, read, len(shards))
     return out
 
 

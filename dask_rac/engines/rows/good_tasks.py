@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from dask_rac.base.errors import DamagedStoreError
 from dask_rac.base.names import ARRANGED, became_name, united_name
 from dask_rac.base.spans import even_entries, starts_of
-from dask_rac.engines.rows.columns import nearest_of, whole
+from dask_rac.engines.rows.columns import nearest_of, read_column, whole
 from dask_rac.engines.rows.leaving import Leaving
 from dask_rac.engines.rows.packing import load_column, write_round
 from dask_rac.engines.rows.receipts import (
@@ -284,22 +284,18 @@ def _fates(job: Job, before: tuple[State, Arranged], shards: Sequence[United]) -
     state, arranged = before
 
     def make() -> tuple[Ids, Ids, Ids]:
-        ids, size = (_joined(job, shards, name) for name in ("ids", "size"))
+        after = sum(shard.clusters for shard in shards)
+        ids, size = (read_column(job.store, shards, name, np.empty(after, job.ids)) for name in ("ids", "size"))
         fate = np.full(2 * state.clusters, LEAVES, job.ids)
         base = 0
         for (first, stop), shard in zip(pairwise(arranged.bases), shards, strict=True):
-            after = read_array(job.store, f"{shard.name}/became") + np.array(base, job.ids)
-            fate[2 * first : 2 * stop : 2] = after << 2 | STAYS
-            fate[2 * first + 1 : 2 * stop : 2] = size[after]
+            place = read_array(job.store, f"{shard.name}/became") + np.array(base, job.ids)
+            fate[2 * first : 2 * stop : 2] = place << 2 | STAYS
+            fate[2 * first + 1 : 2 * stop : 2] = size[place]
             base += shard.clusters
         return fate, ids, size
 
     return kept("fates", (job.url, shards[0].name), make)
-
-
-def _joined(job: Job, shards: Sequence[United], name: str) -> Ids:
-    """Read a column of the clusters of all shards."""
-    return np.concatenate([read_array(job.store, f"{shard.name}/{name}") for shard in shards])
 
 
 def _placed(column: NDArray[Any], place: Ids) -> NDArray[Any]:

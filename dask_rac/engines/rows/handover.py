@@ -12,6 +12,7 @@ from dask_rac.base.events import RoundRecord
 from dask_rac.base.spans import batches, starts_of
 from dask_rac.engines.contract import MergeList
 from dask_rac.engines.linkage import needs_counts, rule_of
+from dask_rac.engines.rows.columns import read_column
 from dask_rac.engines.rows.in_memory import Start
 from dask_rac.engines.rows.needs import finisher_bytes
 from dask_rac.engines.rows.packing import entry_columns, load_column, write_round
@@ -102,7 +103,7 @@ def _write_parts(job: Job, found: MergeList) -> tuple[TableRecord, ...]:
 
 def _load(job: Job, state: State, ties: bool) -> tuple[Rows, NDArray[np.float64]]:
     """Return all rows of a state, with ties or without, and the height of each cluster's last merge."""
-    length = _column(job, state, "length", np.dtype(job.ids))
+    length = read_column(job.store, state.shards, "length", np.empty(state.clusters, job.ids))
     starts = starts_of(length)
     columns: dict[str, NDArray[Any]] = {
         name: np.empty(state.entries, np.float64 if name == "weight" else kind)
@@ -130,23 +131,12 @@ def _load(job: Job, state: State, ties: bool) -> tuple[Rows, NDArray[np.float64]
     if not state.round:
         ingest.fill_ties(rows, np.arange(state.clusters, dtype=job.ids))
         return rows, np.full(state.clusters, -np.inf)
-    return rows, _column(job, state, "top", np.dtype(np.float64))
+    return rows, read_column(job.store, state.shards, "top", np.empty(state.clusters))
 
 
 def _load_clusters(job: Job, state: State, clusters: Any) -> None:
     """Fill in the clusters of a state."""
-    for name in ("nearest", "height"):
-        _column(job, state, name, getattr(clusters, name).dtype, getattr(clusters, name))
-    if state.round:
-        for name in ("ids", "size"):
-            _column(job, state, name, np.dtype(job.ids), getattr(clusters, name))
-    else:
+    for name in ("nearest", "height", *(("ids", "size") if state.round else ())):
+        read_column(job.store, state.shards, name, getattr(clusters, name))
+    if not state.round:
         clusters.ids[:], clusters.size[:] = np.arange(state.clusters), 1
-
-
-def _column(job: Job, state: State, name: str, kind: np.dtype[Any], out: NDArray[Any] | None = None) -> NDArray[Any]:
-    """Read a column of all clusters of a state."""
-    column = np.empty(state.clusters, kind) if out is None else out
-    for shard in state.shards:
-        read_array(job.store, f"{shard.name}/{name}", out=column[shard.first : shard.first + shard.clusters])
-    return column
