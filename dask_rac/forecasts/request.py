@@ -27,7 +27,7 @@ from dask_rac.forecasts.observe import Run, observe, place_of
 from dask_rac.forecasts.probe import probed
 from dask_rac.results.clustering import Clustering
 from dask_rac.results.stored import StoredClustering
-from dask_rac.runs.plan import Plan
+from dask_rac.runs.plan import Plan, plan_of
 from dask_rac.tasks.admission import MOST_SHARE
 from dask_rac.tasks.budget import SHARE, Budget, memory_bytes
 from dask_rac.tasks.machine import new_team
@@ -142,19 +142,7 @@ def budget_of(kind: Kind, machines: int, memory: str | float | None = None) -> B
 
 def _plan(given: Expected, settings: Settings, shards: int | None, budget: Budget) -> Plan:
     """Return shards, memory and disk; without the tasks of the first round, of which there may be ten thousands."""
-    sizes = project(given, settings, shards, budget, lambda *_: TaskGraph(""))
-    return Plan(
-        nodes=given.nodes,
-        edges=given.rows,
-        shards=sizes.shards,
-        shard_bytes=sizes.shard_bytes,
-        memory=sizes.memory,
-        budget=budget,
-        disk=sizes.disk,
-        input_bytes=given.bytes,
-        graph=sizes.graph,
-        node_bytes=sizes.node_bytes,
-    )
+    return plan_of(given, settings, budget, project(given, settings, shards, budget, lambda *_: TaskGraph("")))
 
 
 def _expected(edges: str | PathLike[str] | int | float, n_nodes: int | float | None) -> Expected:

@@ -136,31 +136,24 @@ def plan_pairs(given: Expected, settings: Settings, budget: Budget, name: str = 
     engine, sizes = choose_engine(given, settings, budget, name)
     if engine.name == "matrix":
         budget = Budget(budget.process, 1, budget.threads)
-    return _plan(given, settings, budget, sizes, engine.name)
+    return plan_of(given, settings, budget, sizes, engine.name)
 
 
 def plan_sizes(given: Expected, settings: Settings, shards: int | None, budget: Budget) -> Plan:
     """What a run on edges of this size would take; `shards` is the number that the user wants, if any."""
-    return _plan(given, settings, budget, engine_for(settings).sizes(given, settings, shards, budget))
+    return plan_of(given, settings, budget, engine_for(settings).sizes(given, settings, shards, budget))
 
 
-def _plan(given: Expected, settings: Settings, budget: Budget, sizes: Sizes, engine: str = "") -> Plan:
+def plan_of(given: Expected, settings: Settings, budget: Budget, sizes: Sizes, engine: str = "") -> Plan:
     """Return what an engine would take as people read it."""
     return Plan(
         nodes=given.nodes,
         edges=given.rows,
-        shards=sizes.shards,
-        shard_bytes=sizes.shard_bytes,
-        memory=sizes.memory,
         budget=budget,
-        disk=sizes.disk,
         input_bytes=given.bytes,
-        graph=sizes.graph,
-        node_bytes=sizes.node_bytes,
         metric=settings.metric,
         engine=engine,
-        passes=sizes.passes,
-        ending=sizes.ending,
+        **vars(sizes),
     )
 
 
