@@ -134,12 +134,13 @@ class Forecast:
         """Return the seconds of all layers, task by task."""
         total = 0.0
         for layer in self.layers:
-            connection = layer.together * fleet.connection
-            place = Place(fleet.workers, fleet.machine.task, fleet.latency, fleet.bandwidth, connection)
+            asked, waited = layer.in_turn
             traffic, tasks = layer.traffic, max(1, layer.tasks)
-            requests = (traffic.reads + traffic.writes) / (tasks * layer.together) if fleet.remote else 0.0
-            size = (traffic.read + traffic.written) / tasks if fleet.remote else 0.0
-            task = Task(layer.work / fleet.kind.speed / tasks, size, requests)
+            size = traffic.read + traffic.written
+            connection = fleet.connection * (size / waited if waited else 1.0)
+            place = Place(fleet.workers, fleet.machine.task, fleet.latency, fleet.bandwidth, connection)
+            sent = (size / tasks, asked / tasks) if fleet.remote else (0.0, 0.0)
+            task = Task(layer.work / fleet.kind.speed / tasks, *sent)
             ends = simulate([[task] * tasks], place)
             least = max(seconds for what, seconds in layer.bounds(fleet).items() if what != "processors")
             total += max(ends[-1] + layer.own / fleet.kind.speed, least)

@@ -13,12 +13,12 @@ from dataclasses import dataclass, field
 from dask_rac.base.events import RoundRecord
 from dask_rac.base.settings import Settings
 from dask_rac.engines.contract import Expected, Limits
-from dask_rac.engines.rows.columns import READERS
-from dask_rac.engines.rows.needs import EntrySizes, finisher_room, rest_fits
+from dask_rac.engines.rows.needs import EntrySizes, Room, finisher_room, rest_fits
 from dask_rac.engines.rows.pace import pays
 from dask_rac.engines.rows.requests import STEP_LISTS
 from dask_rac.engines.rows.sizes import shard_entries
 from dask_rac.files.buffers import REQUEST
+from dask_rac.files.readers import READERS
 from dask_rac.forecasts.decay import Decay, Level
 from dask_rac.forecasts.intake import Intake
 from dask_rac.forecasts.kinds import Kind
@@ -83,8 +83,14 @@ class Layer:
     """Seconds that every process takes for itself, whatever the tasks."""
     miss: float = 0.0
     """Share of the bytes that the page cache has no room for."""
-    together: int = 1
-    """Requests to an object store that each task makes at a time."""
+    together: float = 1
+    """Reads from an object store that each task makes at a time."""
+
+    @property
+    def in_turn(self) -> tuple[float, float]:
+        """Requests and bytes of all tasks, of reads that are made together only as many as there would be in turn."""
+        traffic = self.traffic
+        return traffic.reads / self.together + traffic.writes, traffic.read / self.together + traffic.written
 
     def bounds(self, fleet: Fleet) -> dict[str, float]:
         """The seconds that each resource takes; the layer takes as long as the slowest."""
@@ -93,7 +99,8 @@ class Layer:
         tasks = max(1, self.tasks)
         each = self.work / fleet.kind.speed / tasks
         if fleet.remote:
-            each += (requests * fleet.latency + size / fleet.connection) / (tasks * self.together)
+            asked, waited = self.in_turn
+            each += (asked * fleet.latency + waited / fleet.connection) / tasks
         found = {"processors": self.own / fleet.kind.speed + each * -(-tasks // fleet.workers)}
         if fleet.remote:
             found["network"] = size / fleet.bandwidth
@@ -219,15 +226,17 @@ class Model:
         machine, clusters, entries = self.fleet.machine, shape.before.clusters, shape.before.entries
         traffic, miss = shape.layers(), self._miss(shape.state_bytes + shape.next_bytes + shape.moved_bytes)
 
+        replies = Room(self.sizes, self.budget).replies(self.given.nodes, int(clusters))
+        room = {"copy": math.inf, "cut": math.inf, "split": replies, "gather": REQUEST, "fold": replies}
+
         def moved(name: str) -> float:
             """Reading and writing of a layer."""
             found = traffic[name]
             return machine.read.at(clusters) * found.read + machine.write.at(clusters) * found.written
 
         def layer(name: str, tasks: int, work: float, own: float = 0.0) -> Layer:
-            together = READERS if name == "cut" else 1
             what = traffic[name] + (shape.vectors(name) if self.fleet.remote else Traffic())
-            return Layer(name, shape.number, tasks, work, what, own, miss, together)
+            return Layer(name, shape.number, tasks, work, what, own, miss, together_of(what, tasks, room[name]))
 
         relabel, move = machine.relabel.at(clusters) * clusters, machine.move.at(clusters)
         vectors = shape.vector_bytes * machine.read.at(clusters)
@@ -282,6 +291,14 @@ class Model:
         reads = max(shards * columns, shape.state_bytes / REQUEST)
         files = max(1, merges // self.limits.part_merges)
         traffic = Traffic(shape.state_bytes, merges * MERGE_BYTES, reads, files)
-        rest = Layer("rest", number, 1, work, traffic, miss=self._miss(shape.state_bytes))
+        miss = self._miss(shape.state_bytes)
+        rest = Layer("rest", number, 1, work, traffic, miss=miss, together=together_of(traffic, 1, REQUEST))
         requests = STEP_WRITES + len(rounds) + STEP_LISTS + 2 * shape.object_requests
         return [rest, self._commit(number, 1, 0, requests)], rounds
+
+
+def together_of(traffic: Traffic, tasks: int, room: float) -> float:
+    """Return how many reads a task makes at a time: no more than it has, and has room for."""
+    size = traffic.read / max(1.0, traffic.reads)
+    held = REQUEST if size > REQUEST / 2 else size  # of what takes several requests, the last one is small
+    return max(1.0, min(READERS, room / max(1.0, held), traffic.reads / max(1, tasks)))

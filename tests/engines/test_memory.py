@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import tracemalloc
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,19 +22,30 @@ from hypothesis import strategies as st
 import dask_rac
 from dask_rac.base.errors import StoppedError
 from dask_rac.base.events import Event, RoundRecord
-from dask_rac.base.settings import EDGE_COLUMNS
+from dask_rac.base.settings import EDGE_COLUMNS, checked_settings
 from dask_rac.base.text import at_least
 from dask_rac.edges.source import open_edges
 from dask_rac.engines.contract import Limits
 from dask_rac.engines.rows import in_memory
-from dask_rac.engines.rows.needs import EntrySizes, finisher_bytes, finisher_room, table_bytes
+from dask_rac.engines.rows.columns import copy_columns
+from dask_rac.engines.rows.groups import groups_of
+from dask_rac.engines.rows.needs import EntrySizes, Room, finisher_bytes, finisher_room, table_bytes
 from dask_rac.engines.rows.pace import JUDGED, MOST_ROUNDS, rounds_until, stalls
+from dask_rac.engines.rows.receipts import Job
 from dask_rac.engines.rows.round import finisher_round
+from dask_rac.engines.rows.sizes import shard_entries
+from dask_rac.engines.rows.tasks import cut, fates_of
+from dask_rac.files.arrays import write_group
+from dask_rac.files.buffers import REQUEST
+from dask_rac.files.folder import Folder
 from dask_rac.kernels.arrays import Clusters, Merges, Rule
 from dask_rac.kernels.rows.links import Links
+from dask_rac.kernels.rows.match import LEADS
 from dask_rac.kernels.rows.table import table_size
 from dask_rac.show.progress import Describer
+from dask_rac.store.manifest import ShardRecord, State
 from dask_rac.tasks.budget import Budget
+from dask_rac.tasks.cache import forget_state
 from tests.support.folders import no_fsync
 from tests.support.graphs import tangled_edges
 from tests.support.limits import cluster_within
@@ -137,6 +148,69 @@ def test_when_the_finisher_begins_all_rows_are_gone(as_matrix: bool) -> None:
     finally:
         tracemalloc.stop()
     assert held[0] < 2 * len(u) + 500 * 2_000  # a row has two entries of at least 14 bytes for each edge
+
+
+@pytest.mark.parametrize("limits", [Limits(), Limits(direct_shards=1)])
+def test_vectors_over_clusters_have_room_for_what_is_on_its_way(folder: Path, limits: Limits) -> None:
+    """From an object store, even while all copies are made at a time; each of these stays in memory:// once more."""
+    clusters, shards, ids = 2**21, 16, "int32"
+    job = Job(f"memory://{folder.name}", checked_settings("average", None, "distance"), clusters, ids, ids, ids, "r", 1)
+    job = replace(job, limits=limits)
+    each, parts = clusters // shards, []
+    for first in range(0, clusters, each):
+        place = np.arange(first, first + each, dtype=ids)
+        columns = {"nearest": place ^ 1, "length": np.ones(each, ids), "ids": place, "size": np.ones(each, ids)}
+        parts.append(ShardRecord(f"r/{first}", first, each, each, tuple(write_group(job.store, f"r/{first}", columns))))
+    state = State(1, clusters, tuple(parts))
+    column, sizes = clusters * np.dtype(ids).itemsize, EntrySizes.of(job.settings, clusters, clusters, "float32")
+    tasks = range(groups_of(shards).count) if limits.direct_shards == 1 else ()
+    copies, peaks = [], []
+
+    def measured(task: Callable[..., Any], *arguments: Any) -> Any:
+        tracemalloc.start()
+        try:
+            found = task(*arguments)
+            peaks.append(tracemalloc.get_traced_memory()[1])
+        finally:
+            tracemalloc.stop()
+        return found
+
+    try:
+        for number in tasks:
+            copied = measured(copy_columns, job, state, number)
+            copies.append(copied)
+        before = len(peaks)
+        assert measured(cut, job, state, copies).merges == clusters // 2
+        forget_state()
+        fate, merged, _ = measured(fates_of, job, state, copies)
+        assert len(merged) == clusters // 2
+        assert (fate[::8] == np.arange(0, clusters, 4) // 2 << 2 | LEADS).all()
+    finally:
+        forget_state()
+        Folder(job.url).remove("")
+    assert max(peaks[before:]) <= 1.01 * sizes.vectors(1) * clusters
+    assert len(tasks) * max(peaks[:before], default=0) <= 1.1 * sizes.vectors(1) * clusters + column
+
+
+@given(
+    st.integers(10**6, 10**9),
+    st.integers(1, 50),
+    st.floats(0, 1),
+    st.integers(1, 64),
+    st.floats(2, 100),
+)
+def test_replies_take_no_more_than_vectors_have_left(
+    nodes: int, degree: int, left: float, threads: int, memory: float
+) -> None:
+    settings, clusters = checked_settings("average", None, "distance"), int(left * nodes)
+    sizes = EntrySizes.of(settings, nodes, degree * nodes, "float32")
+    budget = Budget(int(memory * sizes.vectors(threads) * nodes), 1, threads)
+    load = shard_entries(sizes, nodes, degree * nodes, budget, None)
+    replies = Room(sizes, budget).replies(nodes, clusters)
+    held = sizes.vectors(threads) * clusters + threads * (sizes.task(load) + replies)
+    assert replies >= REQUEST
+    assert held <= budget.process or replies == REQUEST
+    assert Room(sizes, budget).replies(nodes, nodes) == REQUEST
 
 
 def test_rounds_in_memory_that_lead_nowhere_stop_as_well(folder: Path) -> None:

@@ -1,18 +1,25 @@
 """Runs through the disk match runs in memory to the last bit, wherever and however they run."""
 
 import os
+import threading
+from collections import Counter
 from pathlib import Path
+from time import sleep
 from typing import Any
 from unittest import mock
 
+import dask
 import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
 
 import dask_rac
-from dask_rac.engines.rows import columns
+from dask_rac.engines.contract import Limits
+from dask_rac.files import readers
 from dask_rac.files.arrays import read_array
+from dask_rac.files.folder import Folder
+from tests.support.limits import cluster_within
 from tests.support.named_graphs import GRAPHS, SMALL, SMALL_BUDGET
 from tests.support.results import assert_same, merges_frame
 from tests.support.stored import PlugPulledError, steps_of, stop_after, write_parquet
@@ -28,6 +35,35 @@ def test_a_store_need_not_be_a_disk(folder: Path) -> None:
     assert found.verify().ok
 
 
+@pytest.mark.parametrize("limits", [Limits(), Limits(direct_shards=1)])
+@pytest.mark.parametrize("options", [{}, {"weights": "similarity", "linkage": "complete"}])
+def test_an_object_store_is_asked_for_several_things_at_a_time(
+    folder: Path, limits: Limits, options: dict[str, Any]
+) -> None:
+    lock, reading, together = threading.Lock(), Counter[str](), Counter[str]()
+    read = Folder._read
+
+    def slow_read(self: Folder, path: str, *span: Any) -> bytes:
+        kind = next((kind for kind in ("neighbour", "height", "moved", "gathered") if f"/{kind}" in path), "")
+        with lock:
+            reading[kind] += 1
+            together[kind] = max(together[kind], reading.total() if kind else 0)
+        sleep(0.002)
+        try:
+            return read(self, path, *span)
+        finally:
+            with lock:
+                reading[kind] -= 1
+
+    edges = write_parquet(folder / "edges.parquet", GRAPHS["tangled"])
+    with mock.patch.object(Folder, "_read", slow_read), dask.config.set(num_workers=1):
+        found = cluster_within(limits, edges, store=f"memory://{folder.name}/run", shards=5, **options)
+    assert_same(found, dask_rac.cluster(GRAPHS["tangled"], **options))
+    assert min(together["neighbour"], together["height"], together["moved"]) > 1
+    assert bool(together["gathered"]) == (limits.direct_shards == 1)
+    assert max(together.values()) <= readers.READERS
+
+
 def test_what_is_left_is_read_as_what_every_process_needs(folder: Path) -> None:
     found: set[str] = set()
 
@@ -38,7 +74,7 @@ def test_what_is_left_is_read_as_what_every_process_needs(folder: Path) -> None:
     edges = write_parquet(folder / "edges.parquet", SMALL)
     with pytest.raises(PlugPulledError):
         dask_rac.cluster(edges, finisher=False, store=folder / "run", memory=SMALL_BUDGET, progress=stop_after(1))
-    with mock.patch.object(columns, "read_array", read):
+    with mock.patch.object(readers, "read_array", read):
         dask_rac.resume(folder / "run", memory="1GB")
     assert found == {"length", "nearest", "height", "ids", "size", "top"}
 

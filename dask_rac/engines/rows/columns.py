@@ -3,13 +3,16 @@
 They are read from its shards. Where there are many, each of P processes would ask S shards for each column: then tasks
 first copy each column of about the square root of S successive shards to one file, and everybody reads from as few
 files as that.
+
+What a column takes on its way is at most what it takes in the end, and is counted: a process that reads one holds no
+more than two others, and has room for five (`needs.VECTORS`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -19,14 +22,12 @@ from dask_rac.base.names import copied_name
 from dask_rac.base.spans import starts_of
 from dask_rac.engines.rows.groups import Groups, groups_of
 from dask_rac.engines.rows.receipts import Clock, Job, Receipt, United, fresh_name
-from dask_rac.files.arrays import read_array
 from dask_rac.files.folder import Folder
-from dask_rac.files.pieces import read_piece, write_pieces
+from dask_rac.files.pieces import write_pieces
+from dask_rac.files.readers import array_read, piece_read, read_all
 from dask_rac.kernels.arrays import Ids
 from dask_rac.store.manifest import ShardRecord, State
 from dask_rac.tasks.cache import forget_state, kept_vector
-
-READERS = 8  # requests to an object store at a time, for a column of all clusters
 
 
 @dataclass(frozen=True)
@@ -77,11 +78,11 @@ def whole(job: Job, state: State, copies: Sequence[Copied], name: str, kind: DTy
         return read_column(job.store, state.shards, name, out)
     places = starts_of(np.array([copy.clusters for copy in copies]))
 
-    def read(number: int) -> None:
-        copy, there = copies[number], out[places[number] : places[number + 1]]
-        read_piece(job.store, copy.names[name], 0, [there])
-
-    _read_all(job.store, read, len(copies))
+    parts = [out[first:stop] for first, stop in pairwise(places)]
+    read_all(
+        job.store,
+        [piece_read(job.store, copy.names[name], 0, [part]) for copy, part in zip(copies, parts, strict=True)],
+    )
     return out
 
 
@@ -98,19 +99,12 @@ def nearest_of(job: Job, state: State, copies: Sequence[Copied]) -> Ids:
 def read_column(store: Folder, shards: Sequence[ShardRecord | United], name: str, out: NDArray[Any]) -> NDArray[Any]:
     """Read a column of the clusters of successive shards."""
     places = starts_of(np.array([shard.clusters for shard in shards]))
-
-    def read(number: int) -> None:
-        read_array(store, f"{shards[number].name}/{name}", out=out[places[number] : places[number + 1]])
-
-    _read_all(store, read, len(shards))
+    parts = [out[first:stop] for first, stop in pairwise(places)]
+    read_all(
+        store,
+        [
+            array_read(store, f"{shard.name}/{name}", (0, len(part)), part)
+            for shard, part in zip(shards, parts, strict=True)
+        ],
+    )
     return out
-
-
-def _read_all(store: Folder, read: Callable[[int], None], count: int) -> None:
-    """Read several parts: from an object store, which takes its time to answer, some at once."""
-    if store.local:
-        for number in range(count):
-            read(number)
-        return
-    with ThreadPoolExecutor(READERS) as threads:
-        list(threads.map(read, range(count)))

@@ -17,7 +17,9 @@ from dask_rac.base.spans import starts_of, steps_of
 from dask_rac.engines.rows.groups import Groups
 from dask_rac.engines.rows.leaving import write_moved
 from dask_rac.engines.rows.receipts import Arrival, Borders, Clock, Gathered, Job, Moved, arrivals
-from dask_rac.engines.rows.table import arrive
+from dask_rac.engines.rows.table import arrival_reads
+from dask_rac.files.buffers import REQUEST
+from dask_rac.files.readers import read_all
 from dask_rac.kernels.rows import move
 from dask_rac.store.manifest import State
 from dask_rac.tasks.scratch import begin_task, borrow
@@ -62,7 +64,7 @@ def _sort(job: Job, round_: int, arrived: Sequence[Arrival], cuts: NDArray[np.in
     with clock.phase("read"):
         clusters = {column: np.empty(rows, kind) for column, kind in arrived[0].clusters}
         entries = {column: borrow(total, kind) for column, kind in job.columns(round_).items()}
-        arrive(job.store, arrived, clusters, entries)
+        read_all(job.store, arrival_reads(job.store, arrived, clusters, entries), REQUEST)
         clock.count("read", [*clusters.values(), *entries.values()])
     with clock.phase("route"):
         length, shards = clusters["length"], len(cuts) - 1

@@ -36,9 +36,11 @@ from dask_rac.engines.rows.receipts import (
     arrivals,
     fresh_name,
 )
-from dask_rac.engines.rows.table import arrive
+from dask_rac.engines.rows.table import arrival_reads
 from dask_rac.engines.rows.tasks import room_for, save_shard
 from dask_rac.files.arrays import read_array, write_group
+from dask_rac.files.buffers import REQUEST
+from dask_rac.files.readers import read_all
 from dask_rac.kernels.arrays import Clusters, Ids, Pairs, Rows, empty_merges, part
 from dask_rac.kernels.rows import regroup
 from dask_rac.kernels.rows.fold import fold as fold_rows
@@ -176,7 +178,7 @@ def _unite(job: Job, state: State, arranged: Arranged, sent: Sequence[Moved | No
     with clock.phase("read"):
         columns = {name: np.empty(clusters, kind) for name, kind in kinds.items()}
         entries = _room_for_rows(job, sum(arrival.entries for arrival in arrived))
-        arrive(store, arrived, columns, entries)
+        read_all(store, arrival_reads(store, arrived, columns, entries), REQUEST)
         place = columns["place"] - first
         ids, top, height = (_placed(columns[name], place) for name in ("ids", "top", "height"))
         rows = _made(job, columns["length"], entries, place)

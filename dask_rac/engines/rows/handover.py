@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -15,11 +16,14 @@ from dask_rac.engines.linkage import needs_counts, rule_of
 from dask_rac.engines.rows.columns import read_column
 from dask_rac.engines.rows.in_memory import Start
 from dask_rac.engines.rows.needs import finisher_bytes
-from dask_rac.engines.rows.packing import entry_columns, load_column, write_round
+from dask_rac.engines.rows.packing import column_read, entry_columns, write_round
 from dask_rac.engines.rows.receipts import Job
 from dask_rac.engines.rows.state import Shard, Space
 from dask_rac.engines.rows.within import ending_of, merges_within
 from dask_rac.files.arrays import read_array
+from dask_rac.files.buffers import REQUEST
+from dask_rac.files.folder import Folder
+from dask_rac.files.readers import Read, read_all
 from dask_rac.files.tables import TableRecord
 from dask_rac.kernels.arrays import Rows, part
 from dask_rac.kernels.rows import ingest
@@ -110,15 +114,15 @@ def _load(job: Job, state: State, ties: bool) -> tuple[Rows, NDArray[np.float64]
         for name, kind in job.columns(state.round).items()
         if ties or name != "tie"
     }
-    at = 0
-    for shard in state.shards:
-        for name, column in columns.items():
-            out = column[at : at + shard.entries]
-            if name == "weight" and not state.round:
-                out[:] = read_array(job.store, f"{shard.name}/weight")
-            else:
-                load_column(job.store, shard.name, name, entry_columns(shard), (0, shard.entries), out)
-        at += shard.entries
+    places = starts_of(np.array([shard.entries for shard in state.shards]))
+    reads = [
+        _weight_read(job.store, shard.name, column[first:stop])
+        if name == "weight" and not state.round
+        else column_read(job.store, shard.name, name, entry_columns(shard), (0, shard.entries), column[first:stop])
+        for shard, (first, stop) in zip(state.shards, pairwise(places), strict=True)
+        for name, column in columns.items()
+    ]
+    read_all(job.store, reads, REQUEST)
     tie = columns.get("tie")
     rows = Rows(
         starts[:-1].copy(),
@@ -132,6 +136,15 @@ def _load(job: Job, state: State, ties: bool) -> tuple[Rows, NDArray[np.float64]
         ingest.fill_ties(rows, np.arange(state.clusters, dtype=job.ids))
         return rows, np.full(state.clusters, -np.inf)
     return rows, read_column(job.store, state.shards, "top", np.empty(state.clusters))
+
+
+def _weight_read(store: Folder, shard: str, out: NDArray[np.float64]) -> Read:
+    """Return what reads the weights of a shard of the first state, in their own dtype."""
+
+    def read() -> None:
+        out[:] = read_array(store, f"{shard}/weight")
+
+    return Read(2 * out.nbytes, read)
 
 
 def _load_clusters(job: Job, state: State, clusters: Any) -> None:

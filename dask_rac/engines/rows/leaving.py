@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 from dask_rac.base.names import moved_name
 from dask_rac.base.spans import Span, even_spans, starts_of
@@ -14,6 +15,7 @@ from dask_rac.engines.rows.packing import entry_columns
 from dask_rac.engines.rows.receipts import Clock, Job, Kinds, Moved, fresh_name, piece_ranges
 from dask_rac.files.arrays import CHUNK, array_dtype, read_array
 from dask_rac.files.pieces import write_pieces
+from dask_rac.files.readers import array_read, read_all
 from dask_rac.kernels.arrays import Ids
 from dask_rac.kernels.rows import move
 from dask_rac.store.manifest import ShardRecord, State
@@ -55,32 +57,39 @@ class Leaving:
         columns: dict[str, NDArray[Any]] = {"length": self._own_length}
         if not self._state.round:
             return columns | {"ids": self.positions.astype(self._job.ids)}
-        for name in names:
-            with self._clock.phase("read"):
-                column = read_array(self._store, f"{self._shard.name}/{name}")
-                self._clock.count("read", [column])
-            columns[name] = column[self._place]
-        return columns
+        with self._clock.phase("read"):
+            held = {name: self._room(name, self._shard.clusters, np.empty) for name in names}
+            self._read([(name, (0, len(column)), column) for name, column in held.items()])
+            self._clock.count("read", list(held.values()))
+        return columns | {name: column[self._place] for name, column in held.items()}
 
     def entries(self, *but: str) -> dict[str, NDArray[Any]]:
         """Return the columns of the entries of their rows, as stored on disk, without some."""
         runs, start = self._runs()
-        total = int(self.entry_starts[-1])
-        room = borrow(sum(stop - first for first, stop in runs), np.float64)
-        rows = np.arange(len(start))
-        taken: dict[str, NDArray[Any]] = {}
-        for name in (name for name in entry_columns(self._shard) if name not in but):
-            with self._clock.phase("read"):
-                kind = array_dtype(self._store, f"{self._shard.name}/{name}")
-                column, at = room.view(kind)[: len(room)], 0
-                for first, stop in runs:
-                    read_array(self._store, f"{self._shard.name}/{name}", first, stop, column[at : at + stop - first])
-                    at += stop - first
-                self._clock.count("read", [column])
-            with self._clock.phase("route"):
-                taken[name] = borrow(total, kind)
-                move.copy_rows(rows, start, self._own_length, column, taken[name])
+        places = starts_of(np.array([stop - first for first, stop in runs], np.int64))
+        with self._clock.phase("read"):
+            names = [name for name in entry_columns(self._shard) if name not in but]
+            held = {name: self._room(name, int(places[-1]), borrow) for name in names}
+            self._read(
+                (name, run, column[begin:end])
+                for name, column in held.items()
+                for run, (begin, end) in zip(runs, pairwise(places), strict=True)
+            )
+            self._clock.count("read", list(held.values()))
+        taken = {name: borrow(int(self.entry_starts[-1]), column.dtype) for name, column in held.items()}
+        with self._clock.phase("route"):
+            for name, column in held.items():
+                move.copy_rows(np.arange(len(start)), start, self._own_length, column, taken[name])
         return taken
+
+    def _room(self, name: str, length: int, make: Callable[[int, DTypeLike], NDArray[Any]]) -> NDArray[Any]:
+        """Return room for a column of the shard."""
+        return make(length, array_dtype(self._store, f"{self._shard.name}/{name}"))
+
+    def _read(self, wanted: Iterable[tuple[str, Span, NDArray[Any]]]) -> None:
+        """Read ranges of columns of the shard."""
+        reads = [array_read(self._store, f"{self._shard.name}/{name}", span, out) for name, span, out in wanted]
+        read_all(self._store, reads, self._job.replies(self._state.clusters))
 
     def _runs(self) -> tuple[list[Span], NDArray[np.int64]]:
         """Return the ranges of entries that hold all of the rows, and where each row begins in these.

@@ -11,6 +11,7 @@ import numpy as np
 from dask_rac.base.ids import cluster_id_dtype
 from dask_rac.base.settings import Settings
 from dask_rac.engines.linkage import needs_counts
+from dask_rac.files.buffers import REQUEST
 from dask_rac.kernels.rows.table import CACHED
 from dask_rac.tasks.budget import Budget
 
@@ -126,6 +127,14 @@ class Room:
     def part_merges(self) -> int:
         """Merges that can be written to one file at a time."""
         return max(1, self.budget.process // (2 * MERGE))
+
+    def replies(self, nodes: int, clusters: int) -> int:
+        """Bytes that a task may have on their way: a request, or more where vectors have become shorter.
+
+        Shards are made for vectors over all nodes; over the clusters that are left they take less.
+        """
+        threads = self.budget.threads
+        return max(REQUEST, self.sizes.vectors(threads) * (nodes - clusters) // threads)
 
     def short(self, clusters: int, load: int, shards: int, widest: int) -> int:
         """Bytes that a process needs to fold shards of at most this load, if it may not use as many; 0 otherwise."""

@@ -11,8 +11,10 @@ from numpy.typing import NDArray
 from dask_rac.base.names import merges_name
 from dask_rac.base.spans import batches
 from dask_rac.engines.rows.receipts import Job
-from dask_rac.files.arrays import read_array
+from dask_rac.files.arrays import array_dtype, read_array
+from dask_rac.files.buffers import REQUEST
 from dask_rac.files.folder import Folder
+from dask_rac.files.readers import Read
 from dask_rac.files.tables import TableRecord, write_merges
 from dask_rac.kernels.arrays import Ends, Ids, Merges, Rows
 from dask_rac.kernels.rows import pack
@@ -44,6 +46,14 @@ def pack_weights(
     high, middle = high[: len(weight)], middle[: len(weight)]
     pack.split_weights(bits, high, middle)
     return {"weight_high": high, "weight_middle": middle}
+
+
+def column_read(
+    store: Folder, group: str, column: str, disk: Sequence[str], span: tuple[int, int], out: NDArray[Any]
+) -> Read:
+    """Return what reads entries of a column of rows."""
+    converted = len(out) * array_dtype(store, f"{group}/edges").itemsize if column == "edges" else 0
+    return Read(min(out.nbytes, REQUEST) + converted, lambda: load_column(store, group, column, disk, span, out))
 
 
 def load_column(

@@ -18,6 +18,7 @@ from dask_rac.base.spans import even_spans
 from dask_rac.engines.contract import Limits, Work
 from dask_rac.engines.linkage import needs_counts, rule_of
 from dask_rac.engines.rows.needs import EntrySizes, Room
+from dask_rac.files.buffers import REQUEST
 from dask_rac.files.folder import Folder
 from dask_rac.files.pieces import CHECKSUM
 from dask_rac.files.tables import TableRecord
@@ -70,6 +71,10 @@ class Job:
         """Return how entries become W after `round_` rounds, whose weights are those of the input or folded."""
         rule = rule_of(self.settings)
         return rule._replace(scale=1.0) if round_ else rule
+
+    def replies(self, clusters: int) -> int:
+        """Bytes that a task on a state with this many clusters may have on their way from an object store."""
+        return self.room.replies(self.nodes, clusters) if self.room is not None else REQUEST
 
     def counted(self, round_: int) -> bool:
         """Whether a state after `round_` rounds has counts."""
@@ -187,6 +192,12 @@ class Arrival:
     columns: Kinds
     rows: int
     entries: int
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of the rows."""
+        cluster, entry = (sum(np.dtype(kind).itemsize for _, kind in kinds) for kinds in (self.clusters, self.columns))
+        return self.rows * cluster + self.entries * entry
 
 
 def arrivals(moved: Iterable[Moved | None], number: int) -> list[Arrival]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -10,11 +11,12 @@ from numpy.typing import NDArray
 
 from dask_rac.base.errors import DamagedStoreError
 from dask_rac.base.spans import Span, starts_of
-from dask_rac.engines.rows.packing import entry_columns, load_column, unpack_columns
+from dask_rac.engines.rows.packing import column_read, entry_columns, unpack_columns
 from dask_rac.engines.rows.receipts import Arrival, Job, Piece
 from dask_rac.files.arrays import read_array
 from dask_rac.files.folder import Folder
 from dask_rac.files.pieces import read_piece
+from dask_rac.files.readers import Read, array_read, read_all
 from dask_rac.kernels.arrays import Ids, Rows
 from dask_rac.kernels.rows import ingest
 from dask_rac.store.manifest import ShardRecord, State
@@ -35,18 +37,20 @@ class ClusterTable:
         clusters = {name: np.empty(own + guests, kind) for name, kind in kinds.items()}
         total = entries + sum(arrival.entries for arrival in moved)
         rows = {name: borrow(total, kind) for name, kind in job.columns(state.round).items()}
-        self._read_own(clusters, rows, span)
-        self.height, self.leader = self._column("height", np.empty(own, reals)), np.empty(guests, ids)
+        self.height, self.leader = np.empty(own, reals), np.empty(guests, ids)
         behind = {name: column[own:] for name, column in clusters.items()} | {"leader": self.leader}
-        arrive(self._store, moved, behind, {name: column[entries:] for name, column in rows.items()})
+        reads = self._own_reads(clusters | {"height": self.height}, rows, span)
+        reads += arrival_reads(self._store, moved, behind, {name: column[entries:] for name, column in rows.items()})
+        read_all(self._store, reads, job.replies(state.clusters))
         self.length, self.ids = clusters["length"], clusters["ids"]
         self.size = clusters["size"] if state.round else np.ones(len(self.ids), ids)
         self.top = clusters["top"] if state.round else np.full(len(self.ids), -np.inf)
         self.arrays: list[NDArray[Any]] = [self.height, self.leader, *clusters.values(), *rows.values()]
         self.rows = self._made(rows)
 
-    def _read_own(self, clusters: dict[str, NDArray[Any]], rows: dict[str, NDArray[Any]], span: Span) -> None:
-        """Read the clusters of the range, and their rows."""
+    def _own_reads(self, clusters: dict[str, NDArray[Any]], rows: dict[str, NDArray[Any]], span: Span) -> list[Read]:
+        """Return what reads the clusters of the range, and their rows; fill in what is known."""
+        reads = []
         for name, column in clusters.items():
             if name == "ids" and not self._state.round:
                 column[: span[1] - span[0]] = np.arange(*span)
@@ -54,13 +58,15 @@ class ClusterTable:
                 np.concatenate([*self._lengths, column[:0]], out=column[: span[1] - span[0]])
                 self._lengths.clear()
             else:
-                self._column(name, column)
+                reads += self._column(name, column)
         at = 0
         for piece in self._own:
             last = at + piece.entries[1] - piece.entries[0]
             for name, column in rows.items():
-                load_column(self._store, piece.name, name, piece.columns, piece.entries, column[at:last])
+                place = column[at:last]
+                reads.append(column_read(self._store, piece.name, name, piece.columns, piece.entries, place))
             at = last
+        return reads
 
     def _made(self, columns: dict[str, NDArray[Any]]) -> Rows:
         """Return the rows, with ties and counts as the fold needs them."""
@@ -86,32 +92,41 @@ class ClusterTable:
         self._lengths.append(length[start:stop])
         return Piece(shard.name, entry_columns(shard), (start, stop), (int(before[start]), int(before[stop])))
 
-    def _column(self, name: str, out: NDArray[Any]) -> NDArray[Any]:
-        """Read a column of the clusters of the range."""
-        at = 0
+    def _column(self, name: str, out: NDArray[Any]) -> list[Read]:
+        """Return what reads a column of the clusters of the range."""
+        reads, at = [], 0
         for piece in self._own:
             last = at + piece.rows[1] - piece.rows[0]
-            read_array(self._store, f"{piece.name}/{name}", *piece.rows, out[at:last])
+            reads.append(array_read(self._store, f"{piece.name}/{name}", piece.rows, out[at:last]))
             at = last
-        return out
+        return reads
 
 
-def arrive(
+def arrival_reads(
     store: Folder, moved: Sequence[Arrival], clusters: dict[str, NDArray[Any]], rows: dict[str, NDArray[Any]]
-) -> None:
-    """Read rows that moved, one after the other, into columns of clusters and of entries."""
-    first, begin = 0, 0
+) -> list[Read]:
+    """Return what reads rows that moved, one after the other, into columns of clusters and of entries."""
+    reads, first, begin = [], 0, 0
     for arrival in moved:
         last, end = first + arrival.rows, begin + arrival.entries
-        out = [clusters[name][first:last] for name, _ in arrival.clusters]
-        stored = {name: _stored(rows, name, kind, (begin, end)) for name, kind in arrival.columns}
-        read_piece(store, arrival.name, arrival.offset, [*out, *stored.values()])
-        unpack_columns(stored, {name: column[begin:end] for name, column in rows.items()})
+        own = {name: column[first:last] for name, column in clusters.items()}
+        entries = {name: column[begin:end] for name, column in rows.items()}
+        reads.append(Read(2 * arrival.bytes, partial(_arrive, store, arrival, own, entries)))
         first, begin = last, end
+    return reads
 
 
-def _stored(rows: dict[str, NDArray[Any]], name: str, kind: str, span: tuple[int, int]) -> NDArray[Any]:
+def _arrive(store: Folder, arrival: Arrival, clusters: dict[str, NDArray[Any]], rows: dict[str, NDArray[Any]]) -> None:
+    """Read a piece of rows that moved."""
+    stored = {name: _stored(rows, name, kind, arrival.entries) for name, kind in arrival.columns}
+    read_piece(
+        store, arrival.name, arrival.offset, [*(clusters[name] for name, _ in arrival.clusters), *stored.values()]
+    )
+    unpack_columns(stored, rows)
+
+
+def _stored(rows: dict[str, NDArray[Any]], name: str, kind: str, entries: int) -> NDArray[Any]:
     """Return where a column goes as it is stored: where it belongs, unless it must be unpacked."""
     if name in rows and rows[name].dtype == kind:
-        return rows[name][slice(*span)]
-    return np.empty(span[1] - span[0], kind)
+        return rows[name]
+    return np.empty(entries, kind)

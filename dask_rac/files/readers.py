@@ -1,0 +1,65 @@
+"""Reads that do not depend on each other: from an object store, which takes its time to answer, several at a time.
+
+What is asked for at a time takes memory until it is where it belongs, so a task says how much it has room for. A read
+that takes more is made alone. From a disk, reads are made one after the other.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from threading import Condition
+from typing import Any
+
+from numpy.typing import NDArray
+
+from dask_rac.files.arrays import read_array
+from dask_rac.files.buffers import REQUEST
+from dask_rac.files.folder import Folder
+from dask_rac.files.pieces import read_piece
+
+READERS = 8  # at a time
+
+
+@dataclass(frozen=True)
+class Read:
+    """A read, which puts what it reads where it belongs."""
+
+    size: int
+    """Bytes that it takes meanwhile, at most."""
+    make: Callable[[], object]
+
+
+def array_read(folder: Folder, name: str, span: tuple[int, int], out: NDArray[Any]) -> Read:
+    """Return what reads a range of an array into `out`, as much at a time as a request may ask for."""
+    return Read(min(out.nbytes, REQUEST), lambda: read_array(folder, name, *span, out))
+
+
+def piece_read(folder: Folder, name: str, offset: int, out: Sequence[NDArray[Any]]) -> Read:
+    """Return what reads a piece into arrays."""
+    return Read(min(sum(array.nbytes for array in out), REQUEST), lambda: read_piece(folder, name, offset, out))
+
+
+def read_all(folder: Folder, reads: Sequence[Read], room: float = math.inf) -> None:
+    """Make all reads, as many at a time as take no more than `room` bytes."""
+    if folder.local:
+        for read in reads:
+            read.make()
+        return
+    held, changed = [0], Condition()
+
+    def make(read: Read) -> None:
+        with changed:
+            changed.wait_for(lambda: not held[0] or held[0] + read.size <= room)
+            held[0] += read.size
+        try:
+            read.make()
+        finally:
+            with changed:
+                held[0] -= read.size
+                changed.notify_all()
+
+    with ThreadPoolExecutor(READERS) as threads:
+        list(threads.map(make, reads))
