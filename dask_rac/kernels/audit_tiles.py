@@ -8,20 +8,19 @@ reached, and goes on with it in the next tile.
 import numpy as np
 
 from dask_rac.kernels.jit import inlined, kernel
-from dask_rac.kernels.pairs_audit import HALVES, LARGEST, SHARES, largest_of, plan_lines, sum_of
+from dask_rac.kernels.pairs_audit import HALVES, LARGEST, SHARES, largest_of, sum_of, sum_times
 from dask_rac.kernels.vectors.lanes import LANES
 from dask_rac.kernels.vectors.triangle import PANEL_VALUES, ROWS, ROWS_VALUES, weigh_line, widen
 
 
 @kernel
-def add_tiles(kind, held, metric: int, span, climb, totals) -> None:
+def add_tiles(plan, held, metric: int, span, totals) -> None:
     """Add the weights of the leaves of a span with all leaves before them to the totals of their merges.
 
     `held` are the vectors in the order of leaves, and their norms if they are to be divided by them.
     """
-    plan = plan_lines(kind, climb)
+    kind, climb, levels, shares, times = plan
     first_merge, above, low, middle, _, level = climb
-    levels, shares = plan.levels, plan.shares
     dimensions = held[0].shape[1]
     step = max(1, min(ROWS, ROWS_VALUES // dimensions, span[1] - span[0]))
     width = LANES * max(1, PANEL_VALUES // (LANES * dimensions))
@@ -57,6 +56,8 @@ def add_tiles(kind, held, metric: int, span, climb, totals) -> None:
                         for t in range(p, q):
                             total += line[t - begin] * shares[min(levels[t] + halved, SHARES - 1)]
                         totals[merge] += total
+                    elif len(times):
+                        totals[merge] += times[leaf] * sum_times(run, times[p:q], kind)
                     else:
                         totals[merge] += sum_of(run, kind)
                     if low[merge] < begin:

@@ -38,6 +38,7 @@ class Plan(NamedTuple):
     climb: Climb
     levels: NDArray[np.int64]  # how many merges lie above each leaf
     shares: NDArray[np.float64]  # what is left of 1 after so many halvings
+    times: NDArray[np.float64]  # how many equal leaves each stands for in a sum; empty if each is a single one
 
 
 @kernel
@@ -87,6 +88,15 @@ def sum_of(line, kind):
 
 
 @inlined
+def sum_times(line, times, kind):
+    """Return the sum of weights, or of their squares, each taken so many times."""
+    total = 0.0
+    for k in range(len(line)):
+        total += times[k] * (line[k] * line[k] if kind == SQUARES else line[k])
+    return total
+
+
+@inlined
 def largest_of(line, sign):
     """Return the largest weight, or the largest negated one; NaN, an invalid weight, stays."""
     largest = -np.inf
@@ -106,8 +116,8 @@ def _halves(line, levels, rest, shares):
 
 
 @kernel
-def plan_lines(kind, climb):
-    """Return what is needed to add lines."""
+def plan_lines(kind, climb, times):
+    """Return what is needed to add lines; `times` as in `Plan`."""
     first, _, _, _, _, level = climb
     levels, shares = np.zeros(len(first), np.int64), np.zeros(SHARES)
     for leaf in range(len(first)):
@@ -115,7 +125,7 @@ def plan_lines(kind, climb):
             levels[leaf] = level[first[leaf]] + 1
     for k in range(SHARES):
         shares[k] = math.ldexp(1.0, -k)
-    return Plan(kind, climb, levels, shares)
+    return Plan(kind, climb, levels, shares, times)
 
 
 @kernel
@@ -126,7 +136,7 @@ def take_run(plan, line, low, high, rest):
         return largest_of(run, 1.0 if plan.kind == LARGEST else -1.0)
     if plan.kind == HALVES:
         return _halves(run, plan.levels[low:high], rest, plan.shares)
-    return sum_of(run, plan.kind)
+    return sum_times(run, plan.times[low:high], plan.kind) if len(plan.times) else sum_of(run, plan.kind)
 
 
 @kernel
@@ -143,26 +153,24 @@ def add_line(plan, line, leaf, behind, totals) -> None:
             begin, stop = (low[merge], middle[merge]) if on_right else (middle[merge], high[merge])
             total = take_run(plan, line, begin, stop, plan.levels[leaf] - 2 * level[merge] - 2)
             if plan.kind < LARGEST:
-                totals[merge] += total
+                totals[merge] += total * plan.times[leaf] if len(plan.times) and plan.kind != HALVES else total
             elif total > totals[merge] or np.isnan(total):
                 totals[merge] = total
         merge = above[merge]
 
 
 @kernel
-def add_rows(kind, entry, span, climb, totals) -> None:
+def add_rows(plan, entry, span, totals) -> None:
     """Add rows of the triangle of leaves: row `s` has the weights of leaf `s` with all leaves before it."""
-    plan = plan_lines(kind, climb)
     for s in range(span[0], span[1]):
         at = s * (s - 1) // 2 - span[0] * (span[0] - 1) // 2
         add_line(plan, entry[at : at + s], s, False, totals)
 
 
 @kernel
-def add_scattered(kind, entry, span, place, climb, totals) -> None:
+def add_scattered(plan, entry, span, place, totals) -> None:
     """Add rows of the triangle of nodes in any order; `place` is the leaf of each slot."""
-    plan = plan_lines(kind, climb)
-    line = np.full(len(place), -np.inf if kind == LARGEST else np.inf if kind == LEAST else 0.0)
+    line = np.full(len(place), -np.inf if plan.kind == LARGEST else np.inf if plan.kind == LEAST else 0.0)
     for s in range(span[0], span[1]):
         at = s * (s - 1) // 2 - span[0] * (span[0] - 1) // 2
         for t in range(s):

@@ -3,7 +3,7 @@
 - Where heights follow from centres (ward; the average of squared distances, cosines and products), one pass over the
   vectors gives the centre of every cluster, and no pair is computed.
 - Otherwise vectors are put in the order of the leaves, in which the pairs of a merge are contiguous, and rows of the
-  triangle are computed, some at a time.
+  triangle are computed, some at a time. Equal vectors that have merged are compared with others once.
 - Distances that were given are read in their own order, and each row is put into that of the leaves.
 """
 
@@ -21,17 +21,19 @@ from dask_rac.base.errors import InputError
 from dask_rac.base.events import Event, Listener
 from dask_rac.base.settings import Settings
 from dask_rac.base.spans import Span
+from dask_rac.engines.equal import find_equal
 from dask_rac.engines.given import open_pairs
 from dask_rac.kernels import pairs_audit as kernels
 from dask_rac.kernels.arrays import Ids
 from dask_rac.kernels.audit_tiles import add_tiles
 from dask_rac.results.audit import Audit, EdgeTaker
 from dask_rac.results.centres_audit import follows_from_centres, take_centres
+from dask_rac.results.equal_leaves import all_leaves, equal_leaves
 from dask_rac.tasks.team import Team
 from dask_rac.vectors.pairs.contract import AllPairs
 from dask_rac.vectors.pairs.triangle import triangle_entries, triangle_spans
 from dask_rac.vectors.pairs.vector_pairs import VectorPairs
-from dask_rac.vectors.sources.chosen import reorder_rows
+from dask_rac.vectors.sources.chosen import choose_in_order
 
 PIECE = 2**20  # pairs that a thread holds, where they are handed over one by one
 ROWS = 64  # of the triangle that a thread computes at a time: with fewer, vectors are converted too often
@@ -83,49 +85,54 @@ def _hand_over(taker: EdgeTaker, pairs: AllPairs, settings: Settings, team: Team
 def _add_totals(audit: Audit, pairs: AllPairs, settings: Settings, team: Team, report: Listener) -> None:
     """Add all pairs to the totals of their merges."""
     climb, position = audit.climb(), audit.leaves().position
-    kind = kernels.SUM if pairs.squares else KINDS[settings.linkage]
-    entries = max(LINES[0], min(LINES[1], ROWS * pairs.nodes))
+    kind, leaves = kernels.SUM if pairs.squares else KINDS[settings.linkage], all_leaves(climb, position)
+    if isinstance(pairs, VectorPairs):
+        leaves = equal_leaves(climb, position, find_equal(pairs, team, report))
+    nodes = len(leaves.nodes)
+    plan, entries = kernels.plan_lines(kind, leaves.climb, leaves.times), max(LINES[0], min(LINES[1], ROWS * nodes))
     if not isinstance(pairs, VectorPairs):
-        add = _given_rows(pairs, kind, climb, position)
+        add = _given_rows(pairs, plan, position)
     elif pairs.source.sparse:
-        add = _sparse_rows(pairs, kind, climb, position)
+        add = _sparse_rows(pairs, plan, leaves.nodes)
     else:
-        add, entries = _tiles(pairs, kind, climb, position), TILES
-    spans = triangle_spans(pairs.nodes, -(-triangle_entries(pairs.nodes) // entries))
+        add, entries = _tiles(pairs, plan, leaves.nodes), TILES
+    spans = triangle_spans(nodes, -(-triangle_entries(nodes) // entries))
     progress = _Progress(pairs.nodes, len(spans), report)
     largest = kind in (kernels.LARGEST, kernels.LEAST)
-    audit.take_totals(_totals(add, spans, (len(climb.above), largest), team, progress), climb)
+    totals = _totals(add, spans, (len(climb.above), largest), team, progress)
+    totals[leaves.inside] = 0.0
+    audit.take_totals(totals, climb)
 
 
-def _tiles(pairs: VectorPairs, kind: int, climb: kernels.Climb, position: Ids) -> AddSpan:
+def _tiles(pairs: VectorPairs, plan: kernels.Plan, leaves: NDArray[np.int64]) -> AddSpan:
     """Return what adds dense vectors, which are put into the order of leaves."""
-    ordered = VectorPairs(reorder_rows(pairs.source, np.argsort(position)), pairs.metric, pairs.squares)
+    ordered = VectorPairs(choose_in_order(pairs.source, leaves), pairs.metric, pairs.squares)
     given, metric = tuple(ordered.held), pairs.metric.code
 
     def add(span: Span, totals: Totals) -> None:
-        add_tiles(kind, given, metric, span, climb, totals)
+        add_tiles(plan, given, metric, span, totals)
 
     return add
 
 
-def _sparse_rows(pairs: VectorPairs, kind: int, climb: kernels.Climb, position: Ids) -> AddSpan:
+def _sparse_rows(pairs: VectorPairs, plan: kernels.Plan, leaves: NDArray[np.int64]) -> AddSpan:
     """Return what adds sparse vectors, which are put into the order of leaves."""
-    leaves = np.argsort(position)[::-1]  # slots, which are rows in reverse, are leaves
-    ordered = VectorPairs(reorder_rows(pairs.source, leaves), pairs.metric, pairs.squares)
+    rows = leaves[::-1]  # slots, which are rows in reverse, are leaves
+    ordered = VectorPairs(choose_in_order(pairs.source, rows), pairs.metric, pairs.squares)
     _ = ordered.held  # loaded before threads ask for it
 
     def add(span: Span, totals: Totals) -> None:
-        kernels.add_rows(kind, _entries(ordered, span), span, climb, totals)
+        kernels.add_rows(plan, _entries(ordered, span), span, totals)
 
     return add
 
 
-def _given_rows(pairs: AllPairs, kind: int, climb: kernels.Climb, position: Ids) -> AddSpan:
+def _given_rows(pairs: AllPairs, plan: kernels.Plan, position: Ids) -> AddSpan:
     """Return what adds distances that were given, in their own order."""
     leaf = position[::-1].astype(np.int64)
 
     def add(span: Span, totals: Totals) -> None:
-        kernels.add_scattered(kind, _entries(pairs, span), span, leaf, climb, totals)
+        kernels.add_scattered(plan, _entries(pairs, span), span, leaf, totals)
 
     return add
 

@@ -55,8 +55,8 @@ def _any_within(rows: NDArray[np.int64], first: int, last: int) -> bool:
     return bool(lo < hi)
 
 
-def reorder_rows(source: VectorSource, rows: NDArray[np.int64]) -> VectorSource:
-    """Return a source in memory of all rows in another order."""
+def choose_in_order(source: VectorSource, rows: NDArray[np.int64]) -> VectorSource:
+    """Return a source in memory of some rows in any order, or of all."""
     block = source.read(0, source.rows)[rows]
     opened = open_array(block) if isinstance(block, np.ndarray) else open_matrix(block)
     return dataclasses.replace(opened, name=source.name)
