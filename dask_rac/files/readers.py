@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from dask_rac.files.arrays import read_array
 from dask_rac.files.buffers import REQUEST
 from dask_rac.files.folder import Folder
-from dask_rac.files.pieces import read_piece
+from dask_rac.files.pieces import read_pieces
 
 READERS = 8  # at a time
 
@@ -37,9 +37,10 @@ def array_read(folder: Folder, name: str, span: tuple[int, int], out: NDArray[An
     return Read(min(out.nbytes, REQUEST), lambda: read_array(folder, name, *span, out))
 
 
-def piece_read(folder: Folder, name: str, offset: int, out: Sequence[NDArray[Any]]) -> Read:
-    """Return what reads a piece into arrays."""
-    return Read(min(sum(array.nbytes for array in out), REQUEST), lambda: read_piece(folder, name, offset, out))
+def pieces_read(folder: Folder, name: str, offset: int, pieces: Sequence[Sequence[NDArray[Any]]]) -> Read:
+    """Return what reads successive pieces into arrays."""
+    size = sum(array.nbytes for piece in pieces for array in piece)
+    return Read(min(size, REQUEST), lambda: read_pieces(folder, name, offset, pieces))
 
 
 def read_all(folder: Folder, reads: Sequence[Read], room: float = math.inf) -> None:

@@ -217,7 +217,11 @@ class Model:
         if intake.sums:
             counts = found["add_up"][1]
             work["add_up"] = counts.read * machine.read.at(nodes) + counts.written * machine.write.at(nodes)
-        layers = [Layer(name, 0, tasks, work[name], what, miss=miss) for name, (tasks, what) in found.items()]
+        room = {"sort": REQUEST, "build": REQUEST}  # others make one read after the other
+        layers = [
+            Layer(name, 0, tasks, work[name], what, miss=miss, together=together_of(what, tasks, room.get(name, 0)))
+            for name, (tasks, what) in found.items()
+        ]
         requests = FIRST_REQUESTS + STEP_WRITES + STEP_LISTS + intake.deletions()
         return [*layers, self._commit(0, 0, intake.state_bytes, requests)]
 

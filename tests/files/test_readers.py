@@ -18,7 +18,7 @@ from dask_rac.base.errors import DamagedStoreError
 from dask_rac.files.arrays import write_group
 from dask_rac.files.folder import Folder
 from dask_rac.files.pieces import write_pieces
-from dask_rac.files.readers import READERS, Read, array_read, piece_read, read_all
+from dask_rac.files.readers import READERS, Read, array_read, pieces_read, read_all
 from tests.support.effort import examples
 
 
@@ -94,7 +94,7 @@ def test_arrays_and_pieces_are_read_and_checked(far: Folder) -> None:
     write_pieces(far, "piece", [arrays])
     found, pieces = np.zeros((5, 300), np.int64), [np.zeros(1_000, np.int64) for _ in arrays]
     reads = [array_read(far, f"group/{k}", (100, 400), row) for k, row in enumerate(found)]
-    read_all(far, [*reads, piece_read(far, "piece", 0, pieces)])
+    read_all(far, [*reads, pieces_read(far, "piece", 0, [pieces])])
     assert (found == np.array(arrays)[:, 100:400]).all()
     assert (np.array(pieces) == np.array(arrays)).all()
     fsspec.filesystem("memory").pipe_file(far.at("group/3/0"), b"damaged")

@@ -24,7 +24,7 @@ from dask_rac.engines.rows.groups import Groups, groups_of
 from dask_rac.engines.rows.receipts import Clock, Job, Receipt, United, fresh_name
 from dask_rac.files.folder import Folder
 from dask_rac.files.pieces import write_pieces
-from dask_rac.files.readers import array_read, piece_read, read_all
+from dask_rac.files.readers import array_read, pieces_read, read_all
 from dask_rac.kernels.arrays import Ids
 from dask_rac.store.manifest import ShardRecord, State
 from dask_rac.tasks.cache import forget_state, kept_vector
@@ -81,7 +81,7 @@ def whole(job: Job, state: State, copies: Sequence[Copied], name: str, kind: DTy
     parts = [out[first:stop] for first, stop in pairwise(places)]
     read_all(
         job.store,
-        [piece_read(job.store, copy.names[name], 0, [part]) for copy, part in zip(copies, parts, strict=True)],
+        [pieces_read(job.store, copy.names[name], 0, [[part]]) for copy, part in zip(copies, parts, strict=True)],
     )
     return out
 

@@ -21,7 +21,9 @@ from dask_rac.edges.source import EdgeSource
 from dask_rac.edges.units import Unit
 from dask_rac.engines.rows.layout import Layout
 from dask_rac.engines.rows.receipts import Clock, Job, Receipt, fresh_name
-from dask_rac.files.pieces import CHECKSUM, read_pieces, write_pieces
+from dask_rac.files.buffers import REQUEST
+from dask_rac.files.pieces import CHECKSUM, write_pieces
+from dask_rac.files.readers import pieces_read, read_all
 from dask_rac.kernels.arrays import Ids
 from dask_rac.kernels.rows import ingest
 from dask_rac.tasks.scratch import begin_task, borrow
@@ -203,15 +205,16 @@ def _write(job: Job, clock: Clock, kind: str, edges: tuple[NDArray[Any], ...], o
 
 
 def _read(job: Job, parts: Sequence[Part]) -> Edges:
-    """Read edges, one part after the other."""
+    """Read parts of edges, and put one after the other."""
     out = _borrow(job, sum(part.edges(first, stop) for part, first, stop in parts))
-    size, at = sum(array.itemsize for array in out), 0
+    size, at, reads = sum(array.itemsize for array in out), 0, []
     for part, first, stop in parts:
         ends = part.offsets[first : stop + 1]
         if ends[0] == ends[-1]:
             continue
         places = (ends - ends[0] + at).tolist()
         pieces = [[array[a:b] for array in out] for a, b in pairwise(places)]
-        read_pieces(job.store, part.name, int(ends[0]) * size + first * CHECKSUM, pieces)
+        reads.append(pieces_read(job.store, part.name, int(ends[0]) * size + first * CHECKSUM, pieces))
         at = places[-1]
+    read_all(job.store, reads, REQUEST)
     return out[0], out[1], out[2]
