@@ -114,13 +114,16 @@ class Folder:
             data = self.filesystem.cat_file(path)  # an empty object, for which S3 rejects any range
         return data
 
-    def write(self, name: str, data: bytes) -> None:
-        """Write a file whole or not at all, replacing any existing one."""
+    def write(self, name: str, data: bytes, flush: bool = True) -> None:
+        """Write a file whole or not at all, replacing any existing one.
+
+        Without `flush` a power failure may leave it empty: whoever refers to it flushes it first.
+        """
         if not self.local:
             with self._writing():
                 self._put(name, data)
             return
-        temporary = self._written(name, data)
+        temporary = self._written(name, data, flush)
         try:
             os.replace(temporary, self.at(name))
         except OSError:
@@ -193,7 +196,7 @@ class Folder:
         except (FileNotFoundError, NotADirectoryError, IsADirectoryError) as error:
             raise StoreError(f"{self.url} cannot be written: {error}; choose another folder") from None
 
-    def _written(self, name: str, data: bytes) -> str:
+    def _written(self, name: str, data: bytes, flush: bool = True) -> str:
         """Write a temporary file beside `name`, flush it to disk, and return its path."""
         path = self.at(name)
         os.makedirs(os.path.dirname(path), exist_ok=True)
@@ -202,7 +205,8 @@ class Folder:
             with open(temporary, "xb") as file:
                 file.write(data)
                 file.flush()
-                os.fsync(file.fileno())
+                if flush:
+                    os.fsync(file.fileno())
         except BaseException:
             with suppress(OSError):  # it may not exist, and its disk may not be writable
                 os.unlink(temporary)

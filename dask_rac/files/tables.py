@@ -89,7 +89,10 @@ def write_merges(
     ends: Iterable[NDArray[Any]] | None = None,
     ratio: NDArray[np.float64] | None = None,
 ) -> TableRecord:
-    """Write merges as a new Parquet file, with the edge that made each if `ends` are given, and with their ratios."""
+    """Write merges as a new Parquet file, with the edge that made each if `ends` are given, and with their ratios.
+
+    They are flushed with the next step that must survive a power failure: a task would wait for what others write.
+    """
     given, buffer = dict(zip(MERGE_COLUMNS, columns, strict=True)), BytesIO()
     given |= {} if ratio is None else {RATIO: ratio}
     given |= {} if ends is None else dict(zip(END_COLUMNS, ends, strict=True))
@@ -108,7 +111,7 @@ def write_merges(
             writer.write_table(pa.table([pa.array(column) for column in typed], schema=schema), MERGE_GROUP)
     pa.default_memory_pool().release_unused()
     data = buffer.getvalue()
-    folder.write(name, data)
+    folder.write(name, data, flush=False)
     low, high = float(height.min(initial=np.inf)), float(height.max(initial=-np.inf))
     most = None if ratio is None else float(ratio.max(initial=1.0))
     return TableRecord(name, rows, low, high, len(data), sha256(data).hexdigest(), most)

@@ -77,7 +77,7 @@ class StoredRun:
         """Go on after these steps. From now on the last one survives a power failure, whichever process wrote it."""
         self.chain = chain
         if chain:
-            self.store.flush((*manifests.file_names(chain[-1]), MERGES, MANIFESTS))
+            self.store.flush((*_merge_names(chain[:-1]), *manifests.file_names(chain[-1]), MERGES, MANIFESTS))
             self._flushed, self._flushed_at = chain[-1].step, monotonic()
 
     def _advance(self, state: State) -> None:
@@ -142,7 +142,7 @@ class StoredRun:
         )
         durable = self._flush_is_due(manifest)
         if durable:
-            self.store.flush((*manifests.file_names(manifest), MERGES))
+            self.store.flush((*_merge_names(self.chain[self._flushed + 1 :]), *manifests.file_names(manifest), MERGES))
             self._flushed_at = monotonic()
         for record in step.records:
             write_statistics(self.store, record)
@@ -240,6 +240,11 @@ def not_resumable(store: Folder) -> Iterator[None]:
     except StoppedError as error:
         full = is_disk_full(error.__cause__)
         raise ResourceError(disk_full_text(store.url, "make room and start again") if full else str(error)) from error
+
+
+def _merge_names(steps: Sequence[Manifest]) -> list[str]:
+    """Return the files of the merges of some steps."""
+    return [table.name for step in steps for table in step.merges]
 
 
 def _step_bytes(step: Step) -> int:

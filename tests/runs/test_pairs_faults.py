@@ -68,12 +68,12 @@ def disk_full_after(bytes_written: int) -> Iterator[None]:
     """A disk on which so many bytes have room, of all that a run writes."""
     left, write = bytes_written, Folder.write
 
-    def counted(folder: Folder, name: str, data: bytes) -> None:
+    def counted(folder: Folder, name: str, data: bytes, **options: bool) -> None:
         nonlocal left
         left -= len(data)
         if left < 0:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        write(folder, name, data)
+        write(folder, name, data, **options)
 
     with mock.patch.object(Folder, "write", counted):
         yield

@@ -174,8 +174,11 @@ class DiskLog:
             if where is None:
                 return real(source, target, **keywords)
             with self._alive():
-                done = real(source, target, **keywords)
                 assert before is not None
+                if (self.root / before).is_file():  # what Python's own files write is seen once it is flushed or named
+                    with self._reading(before) as file:
+                        self._look(file.fileno())
+                done = real(source, target, **keywords)
                 self.operations.append(Operation(kind, where, before))
                 return done
 
