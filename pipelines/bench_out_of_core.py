@@ -23,7 +23,9 @@ MODES = {
     "threads": "out of core, 2 threads of one process",
     "worker": "out of core, 1 worker of 1 thread",
     "workers": "out of core, 2 workers of 1 thread",
+    "crowd": "out of core, 4 workers of 1 thread",
 }
+WORKERS = {"worker": 1, "workers": 2, "crowd": 4}
 DISK_BYTES = 400  # per node, for measuring the disk
 
 
@@ -57,9 +59,11 @@ def main(nodes: int, memory: str, folder: str, repeat: int, mode: str | None) ->
                     results[name] = result
         console.print(summary(results, 20 * nodes))
         console.print(
-            f"two workers are {results['worker']['seconds'] / results['workers']['seconds']:.2f} times as fast as one"
+            f"two workers are {results['worker']['seconds'] / results['workers']['seconds']:.2f} times as fast as one, "
+            f"four {results['workers']['seconds'] / results['crowd']['seconds']:.2f} times as fast as two"
         )
-        console.print(phases(results["threads"], disk))
+        for name in ("threads", *WORKERS):
+            console.print(phases(MODES[name], results[name], disk))
     finally:
         shutil.rmtree(scratch)
 
@@ -82,9 +86,9 @@ def measure(mode: str, scratch: Path, memory: str) -> dict[str, float]:
 
     dask.config.set(num_workers=2)
     client = None
-    if mode.startswith("worker"):
-        workers = 2 if mode == "workers" else 1
-        cluster = LocalCluster(n_workers=workers, threads_per_worker=1, dashboard_address=":0", memory_limit="3GB")
+    if mode in WORKERS:
+        options = {"threads_per_worker": 1, "dashboard_address": ":0", "memory_limit": "3GB"}
+        cluster = LocalCluster(n_workers=WORKERS[mode], **options)
         client = Client(cluster)
     store = scratch / "run"
     if mode == "memory":
@@ -141,10 +145,11 @@ def summary(results: dict[str, dict[str, float]], edges: int) -> Table:
     return table
 
 
-def phases(found: dict[str, float], disk: dict[str, float]) -> Table:
+def phases(title: str, found: dict[str, float], disk: dict[str, float]) -> Table:
     """Return a table of where the time of all threads went, with the speed of the disk."""
     speeds = ", ".join(f"{name} {speed:.2f}" for name, speed in disk.items())
-    table = Table("phase", "thread seconds", "GB", "GB/s per thread", title=f"Phases; the disk in GB/s: {speeds}")
+    title = f"{title}: phases; the disk in GB/s: {speeds}"
+    table = Table("phase", "thread seconds", "GB", "GB/s per thread", title=title)
     for name in ("read", "relabel", "route", "fold", "write"):
         seconds, size = found.get(f"{name}_seconds", 0.0), found.get(f"{name}_bytes", 0.0) / 1e9
         table.add_row(name, f"{seconds:.1f}", *(("", "") if not size else (f"{size:.1f}", f"{size / seconds:.2f}")))
