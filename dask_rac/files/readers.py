@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from threading import Condition
 from typing import Any
@@ -32,9 +32,10 @@ class Read:
     make: Callable[[], object]
 
 
-def array_read(folder: Folder, name: str, span: tuple[int, int], out: NDArray[Any]) -> Read:
-    """Return what reads a range of an array into `out`, as much at a time as a request may ask for."""
-    return Read(min(out.nbytes, REQUEST), lambda: read_array(folder, name, *span, out))
+def array_read(folder: Folder, name: str, span: tuple[int, int] | None, out: NDArray[Any]) -> Read:
+    """Return what reads a range of an array into `out`, or all of it, as much at a time as a request may ask for."""
+    first, stop = span or (0, None)
+    return Read(min(out.nbytes, REQUEST), lambda: read_array(folder, name, first, stop, out))
 
 
 def pieces_read(folder: Folder, name: str, offset: int, pieces: Sequence[Sequence[NDArray[Any]]]) -> Read:
@@ -49,18 +50,25 @@ def read_all(folder: Folder, reads: Sequence[Read], room: float = math.inf) -> N
         for read in reads:
             read.make()
         return
-    held, changed = [0], Condition()
+    held: list[int] = []
+    changed = Condition()
 
     def make(read: Read) -> None:
         with changed:
-            changed.wait_for(lambda: not held[0] or held[0] + read.size <= room)
-            held[0] += read.size
+            changed.wait_for(lambda: not held or sum(held) + read.size <= room)
+            held.append(read.size)
         try:
             read.make()
         finally:
             with changed:
-                held[0] -= read.size
+                held.remove(read.size)
                 changed.notify_all()
 
     with ThreadPoolExecutor(READERS) as threads:
-        list(threads.map(make, reads))
+        made = [threads.submit(make, read) for read in reads]
+        wait(made, return_when=FIRST_EXCEPTION)
+        for one in made:
+            one.cancel()  # none is left unless one has failed
+        for one in made:
+            if not one.cancelled():
+                one.result()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from time import sleep
 from uuid import uuid4
@@ -15,10 +16,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dask_rac.base.errors import DamagedStoreError
+from dask_rac.engines.rows.columns import read_column
 from dask_rac.files.arrays import write_group
 from dask_rac.files.folder import Folder
 from dask_rac.files.pieces import write_pieces
 from dask_rac.files.readers import READERS, Read, array_read, pieces_read, read_all
+from dask_rac.store.manifest import ShardRecord
 from tests.support.effort import examples
 
 
@@ -100,3 +103,27 @@ def test_arrays_and_pieces_are_read_and_checked(far: Folder) -> None:
     fsspec.filesystem("memory").pipe_file(far.at("group/3/0"), b"damaged")
     with pytest.raises(DamagedStoreError, match="cut short"):
         read_all(far, reads)
+
+
+def test_a_column_that_is_longer_than_its_shards_is_refused(tmp_path: Path) -> None:
+    """Another file may have been put in its place."""
+    store = Folder(str(tmp_path))
+    write_group(store, "shard", {"size": np.arange(10, dtype="int32")})
+    with pytest.raises(DamagedStoreError, match="another file"):
+        read_column(store, [ShardRecord("shard", 0, 5, 0, ())], "size", np.empty(5, "int32"))
+
+
+def test_what_has_not_begun_is_not_read_once_a_read_has_failed() -> None:
+    begun = []
+
+    def fail() -> None:
+        raise OSError("gone")
+
+    def slow(number: int) -> None:
+        begun.append(number)
+        sleep(0.05)
+
+    reads = [Read(1, lambda: sleep(0.05)), Read(1, fail), *(Read(1, partial(slow, k)) for k in range(200))]
+    with pytest.raises(OSError, match="gone"):
+        read_all(Folder("memory://any"), reads)
+    assert len(begun) < 3 * READERS

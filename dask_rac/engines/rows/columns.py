@@ -102,9 +102,6 @@ def read_column(store: Folder, shards: Sequence[ShardRecord | United], name: str
     parts = [out[first:stop] for first, stop in pairwise(places)]
     read_all(
         store,
-        [
-            array_read(store, f"{shard.name}/{name}", (0, len(part)), part)
-            for shard, part in zip(shards, parts, strict=True)
-        ],
+        [array_read(store, f"{shard.name}/{name}", None, part) for shard, part in zip(shards, parts, strict=True)],
     )
     return out

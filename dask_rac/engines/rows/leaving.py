@@ -59,7 +59,7 @@ class Leaving:
             return columns | {"ids": self.positions.astype(self._job.ids)}
         with self._clock.phase("read"):
             held = {name: self._room(name, self._shard.clusters, np.empty) for name in names}
-            self._read([(name, (0, len(column)), column) for name, column in held.items()])
+            self._read([(name, None, column) for name, column in held.items()])
             self._clock.count("read", list(held.values()))
         return columns | {name: column[self._place] for name, column in held.items()}
 
@@ -86,8 +86,8 @@ class Leaving:
         """Return room for a column of the shard."""
         return make(length, array_dtype(self._store, f"{self._shard.name}/{name}"))
 
-    def _read(self, wanted: Iterable[tuple[str, Span, NDArray[Any]]]) -> None:
-        """Read ranges of columns of the shard."""
+    def _read(self, wanted: Iterable[tuple[str, Span | None, NDArray[Any]]]) -> None:
+        """Read columns of the shard, or ranges of them."""
         reads = [array_read(self._store, f"{self._shard.name}/{name}", span, out) for name, span, out in wanted]
         read_all(self._store, reads, self._job.replies(self._state.clusters))
 
