@@ -174,7 +174,8 @@ class Model:
         load = before.entries + sizes.row_load * (before.clusters + before.merges)
         least = max(load, sizes.load(int(after.clusters), int(before.entries)))
         asked = -(-before.entries * self.asked // (2 * self.given.rows)) if self.asked else 1
-        count = int(min(shards, max(1, asked, -(-least // room))))
+        count = int(max(1, asked, -(-least // room)))
+        count = min(shards, count if self.asked else self.budget.evened(count))
         return Shape(number, before, after, shards, count, self.fleet.processes, sizes, self.decay, self.limits)
 
     @property

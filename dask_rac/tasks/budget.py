@@ -34,7 +34,17 @@ class Budget:
         """Threads of a task that runs alone."""
         return max(self.threads, self.alone_threads)
 
+    def evened(self, tasks: int) -> int:
+        """Return at least so many tasks that none runs while other threads have nothing more to do.
 
+        Fewer tasks than threads stay as they are, as they are small; and so do many for each thread, where one more
+        hardly shows.
+        """
+        width = self.processes * self.threads
+        return -(-tasks // width) * width if width <= tasks <= MOST_EVENED * width else tasks
+
+
+MOST_EVENED = 8  # tasks for each thread
 SHARE = 0.5  # of the available memory, by default
 
 

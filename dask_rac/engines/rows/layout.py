@@ -16,6 +16,7 @@ from dask_rac.base.spans import even_bins, spread
 from dask_rac.engines.contract import Limits
 from dask_rac.engines.rows.groups import Groups, groups_of
 from dask_rac.engines.rows.scanning import Counted
+from dask_rac.tasks.budget import Budget
 
 
 @dataclass(frozen=True)
@@ -55,10 +56,16 @@ def groups_for(shards: int, pieces: int, limits: Limits) -> Groups | None:
     return groups_of(shards) if pieces * blocks > limits.direct_blocks else None
 
 
-def lay_out(counted: Counted, nodes: int, shard_entries: int, node_load: int = 0) -> Layout:
-    """Cut the nodes into shards with about the same load: their entries, and as many as `node_load` for each node."""
+def lay_out(
+    counted: Counted, nodes: int, shard_entries: int, node_load: int = 0, budget: Budget | None = None
+) -> Layout:
+    """Cut the nodes into shards with about the same load: their entries, and as many as `node_load` for each node.
+
+    With a budget there are as many as its threads can share evenly.
+    """
     bins, shift = counted.bins, counted.shift
     load = bins + node_load * spread(nodes, len(bins), 1 << shift)
-    borders = even_bins(load, max(1, -(-int(load.sum()) // shard_entries)))
+    shards = max(1, -(-int(load.sum()) // shard_entries))
+    borders = even_bins(load, budget.evened(shards) if budget else shards)
     owner = np.repeat(np.arange(len(borders) - 1), np.diff(borders))
     return Layout(tuple(np.minimum(borders << shift, nodes).tolist()), shift, owner)

@@ -68,6 +68,12 @@ def shard_entries(
     return share
 
 
+def planned_shards(sizes: EntrySizes, nodes: int, edges: int, room: int, budget: Budget | None) -> int:
+    """Return how many shards of such a load there are, with a budget as many as its threads can share evenly."""
+    shards = max(1, -(-sizes.load(nodes, 2 * edges) // room))
+    return budget.evened(shards) if budget else shards
+
+
 def _check_widest(sizes: EntrySizes, nodes: int, edges: int, widest: int, budget: Budget) -> None:
     """Raise unless the longest row can be folded."""
     held = sizes.vectors(budget.threads) * nodes + table_bytes(sizes, widest)
@@ -98,7 +104,7 @@ def project(
     check_reading(given.whole_rows, budget)
     room = shard_entries(sizes, nodes, rows, budget, asked)
     load = sizes.load(nodes, 2 * rows)
-    shards = max(1, -(-load // room))
+    shards = planned_shards(sizes, nodes, rows, room, budget if asked is None else None)
     if asked is None and rest_fits(sizes, nodes, 2 * rows, budget):
         memory = rest_bytes(sizes, nodes, 2 * rows)
     else:
@@ -112,7 +118,7 @@ def project(
     due = due_bytes(sizes, merges_within(settings), nodes, 2 * rows)
     return Sizes(
         shards,
-        sizes.entry * min(room, load),
+        sizes.entry * -(-load // shards),
         memory,
         projected_disk(sizes, nodes, rows, shards, Limits()),
         graph,

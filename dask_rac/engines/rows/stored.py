@@ -46,6 +46,7 @@ from dask_rac.engines.rows.sizes import (
     batch_rows,
     check_reading,
     expected_shards,
+    planned_shards,
     projected_disk,
     shard_entries,
     unit_rows,
@@ -186,7 +187,7 @@ def _planned(work: Work, nodes: int, edges: int, widest: int) -> tuple[EntrySize
     sizes = EntrySizes.of(work.settings, nodes, edges, work.header.weights)
     room = shard_entries(sizes, nodes, edges, work.budget, work.header.shards, widest)
     remedy = " at its peak: make room, or use another disk"
-    shards = -(-sizes.load(nodes, 2 * edges) // room)
+    shards = planned_shards(sizes, nodes, edges, room, work.budget if work.header.shards is None else None)
     work.require_disk(projected_disk(sizes, nodes, edges, shards, work.limits), "the run", remedy)
     return sizes, room
 
@@ -239,7 +240,8 @@ def _ingest(source: EdgeSource, work: Work) -> Step:
     check_total(max(0.0, largest), edges)
     if settings.duplicates == "error":
         check_missing(settings.resolved(largest), nodes, least, largest)
-    layout = lay_out(counted, nodes, room, sizes.node_load).within(len(units), work.limits)
+    evened = work.budget if work.header.shards is None else None
+    layout = lay_out(counted, nodes, room, sizes.node_load, evened).within(len(units), work.limits)
     job = _first_job(work, nodes, edges, room, largest)
     work.report(Event("ingest", nodes))
     rows, sweeper = unit_rows(sizes, work.budget, work.limits), IntakeSweeper(work.store, layout)

@@ -86,7 +86,10 @@ def cut(job: Job, state: State, copies: Sequence[Copied]) -> Borders:
         live, merges, updates, entries, load, widest = map(int, weigh_leaders(nearest, length, row_load))
         asked = -(-entries // job.asked_entries) if job.asked_entries else 1
         least = max(load, sizes.load(live - merges, entries)) if sizes else load
-        count = min(len(state.shards), max(1, asked, -(-least // job.shard_entries)))
+        count = max(1, asked, -(-least // job.shard_entries))
+        if job.room and not job.asked_entries:
+            count = job.room.budget.evened(count)
+        count = min(len(state.shards), count)
         borders = np.empty((count + 1, 4), np.int64)
         shards = cut_leaders(nearest, length, row_load, load, borders)
     places, bases, before, loads = borders[: shards + 1].T
