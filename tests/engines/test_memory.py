@@ -44,12 +44,13 @@ from dask_rac.kernels.rows.match import LEADS
 from dask_rac.kernels.rows.table import table_size
 from dask_rac.show.progress import Describer
 from dask_rac.store.manifest import ShardRecord, State
-from dask_rac.tasks.budget import Budget
+from dask_rac.tasks.budget import MOST_EVENED, Budget
 from dask_rac.tasks.cache import forget_state
+from dask_rac.tasks.team import Team
 from tests.support.folders import no_fsync
 from tests.support.graphs import tangled_edges
 from tests.support.limits import cluster_within
-from tests.support.results import merge_set, merges_frame
+from tests.support.results import assert_same, merge_set, merges_frame
 from tests.support.stored import Columns, PlugPulledError, steps_of, write_parquet
 
 LEAVES = 5_000
@@ -135,9 +136,9 @@ def test_when_the_finisher_begins_all_rows_are_gone(as_matrix: bool) -> None:
     given_edges = sp.csr_array(half + half.T) if as_matrix else edges
     held = []
 
-    def finish(clusters: Clusters, links: Links, rule: Rule, merges: Merges) -> RoundRecord:
+    def finish(clusters: Clusters, links: Links, rule: Rule, merges: Merges, team: Team) -> RoundRecord:
         held.append(tracemalloc.get_traced_memory()[0] - before - sum(array.nbytes for array in links[1:]))
-        return finisher_round(clusters, links, rule, merges)
+        return finisher_round(clusters, links, rule, merges, team)
 
     dask_rac.cluster(edges)
     tracemalloc.start()
@@ -274,6 +275,31 @@ def test_nodes_without_edges_are_cut_into_shards_too(linkage: str, folder: Path)
     assert len(state.shards) == plan.shards
     assert max(shard.clusters for shard in state.shards) < 1.1 * 100_000 / plan.shards + 32
     assert found.n_trees == 99_998
+
+
+@given(st.integers(1, 10**6), st.integers(1, 300), st.integers(1, 64))
+def test_threads_share_tasks_evenly(tasks: int, processes: int, threads: int) -> None:
+    width = processes * threads
+    found = Budget(1, processes, threads).evened(tasks)
+    assert 0 <= found - tasks < width
+    assert found % width == 0 or found == tasks < width or found == tasks > MOST_EVENED * width
+
+
+def test_shards_are_shared_evenly_until_there_are_few(folder: Path) -> None:
+    random = np.random.default_rng(0)
+    u = random.integers(0, 20_000, 400_000)
+    v = (u + random.integers(1, 20_000, len(u))) % 20_000
+    edges = write_parquet(folder / "edges.parquet", (u, v, random.random(len(u))))
+    options: dict[str, Any] = {"n_nodes": 20_000, "weights": "similarity"}
+    all_options = options | {"finisher": False, "duplicates": "max"}
+    with dask.config.set(num_workers=3):
+        plan = dask_rac.plan(edges, memory=7_000_000, **options)
+        found = dask_rac.cluster(edges, store=folder / "run", memory=7_000_000, **all_options)
+    shards = found.phases["shards"].to_numpy()
+    assert shards[0] == plan.shards > 6
+    assert all(count % 3 == 0 or count < 3 or count > 3 * MOST_EVENED for count in shards[:-1])
+    assert any(count % 3 == 0 for count in shards[:-1])
+    assert_same(found, dask_rac.cluster(edges, **all_options))
 
 
 def test_a_row_group_is_read_in_pieces(folder: Path) -> None:

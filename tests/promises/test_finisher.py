@@ -16,7 +16,7 @@ from dask_rac.engines.contract import Limits
 from dask_rac.engines.rows import in_memory
 from dask_rac.engines.rows.pace import pays
 from dask_rac.engines.rows.round import finisher_round
-from dask_rac.kernels.arrays import Clusters, Merges, Rule
+from dask_rac.kernels.arrays import Clusters
 from dask_rac.kernels.rows.links import Links
 from tests.support.graphs import Edges, tangled_edges
 from tests.support.limits import cluster_within
@@ -105,9 +105,9 @@ def test_the_table_of_pairs_keeps_one_slot_for_two_hubs_that_share_their_leaves(
     edges, count = double_star(300, values)
     links: list[Links] = []
 
-    def finish(clusters: Clusters, held: Links, rule: Rule, merges: Merges) -> RoundRecord:
+    def finish(clusters: Clusters, held: Links, *others: Any) -> RoundRecord:
         links.append(held)
-        return finisher_round(clusters, held, rule, merges)
+        return finisher_round(clusters, held, *others)
 
     with mock.patch.object(in_memory, "finisher_round", finish):
         found = cluster_within(Limits(hand_over=2.0), edges, linkage, missing, weights)

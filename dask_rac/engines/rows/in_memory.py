@@ -88,7 +88,7 @@ def merge_rounds(start: Start, settings: Settings, team: Team, report: Listener,
             del shard  # and its rows: they take as much as the edges of the finisher
             if edges > NOTICED:
                 return_freed()
-            record = finisher_round(clusters, links, rule, rest)
+            record = finisher_round(clusters, links, rule, rest, team)
             if not record.merges:
                 break
         else:

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 from time import perf_counter
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dask_rac.base.events import RoundRecord
 from dask_rac.base.ids import cluster_id_dtype
 from dask_rac.engines.rows.state import Shard, Space, fold_shard, match_shard
-from dask_rac.kernels.arrays import Clusters, Merges, Rule
-from dask_rac.kernels.rows.finish import finish
-from dask_rac.kernels.rows.links import Links, empty_links, list_edges
+from dask_rac.kernels.arrays import Clusters, Ids, Merges, Rule
+from dask_rac.kernels.rows.finish import count_degrees, finish
+from dask_rac.kernels.rows.links import Links, empty_links, fill_slots, list_edges
+from dask_rac.kernels.rows.lists import lay_rows
 from dask_rac.kernels.rule import HALF_FILLED
-from dask_rac.tasks.team import Team
+from dask_rac.tasks.team import Span, Team
+
+ROWS, SLOTS = 0, 1  # what the finisher begins with
 
 
 def reciprocal_round(
@@ -45,10 +50,20 @@ def list_links(shard: Shard, rule: Rule) -> Links:
     return links
 
 
-def finisher_round(clusters: Clusters, links: Links, rule: Rule, merges: Merges) -> RoundRecord:
+def _prepare(ids: Ids, groups: NDArray[np.int64], links: Links, what: Span) -> Any:
+    """Lay out the rows of the finisher, or fill its table: neither needs the other."""
+    _, fields, slots = links
+    if what == (SLOTS,):
+        return fill_slots(slots, fields)
+    return lay_rows(ids, groups, fields, 0, np.empty(0, fields.dtype), np.empty((0, 3)))
+
+
+def finisher_round(clusters: Clusters, links: Links, rule: Rule, merges: Merges, team: Team) -> RoundRecord:
     """Merge all that is left, one pair after the other."""
     started = perf_counter()
-    merged = finish(clusters.ids.copy(), clusters.size, links, rule, merges)
+    ids, groups = clusters.ids.copy(), count_degrees(clusters.size, links.fields)
+    laid, filled = team.run(_prepare, [(ROWS,), (SLOTS,)], ids, groups, links)
+    merged = finish(laid, filled, links, rule, merges)
     return RoundRecord(
         clusters=int(np.count_nonzero(clusters.nearest >= 0)),
         edges=len(links.fields),

@@ -18,7 +18,7 @@ from dask_rac.kernels.jit import inlined, kernel, prefetch_read
 from dask_rac.kernels.order import breaks_tie
 from dask_rac.kernels.rows.hubs import cut_row, search_hub, update_row
 from dask_rac.kernels.rows.links import edge_of, fill_slots, find_place, pair_hash, put_edge, replace_edge, slot_of
-from dask_rac.kernels.rows.lists import Lists, lay_rows, make_room, scan_row
+from dask_rac.kernels.rows.lists import lay_rows, make_room, scan_row
 from dask_rac.kernels.rows.seen import (
     CHUNKS,
     DEGREE,
@@ -149,28 +149,29 @@ def is_nearer(e, than, x, lists, links, rule):
 
 
 @kernel
-def count_degrees(groups, fields):
-    """Count the edges of every cluster."""
+def count_degrees(size, fields):
+    """Return the columns of all clusters, of these sizes, with the number of their edges."""
+    groups = np.zeros((8, len(size)), np.int64).T
+    groups[:, SIZE] = size
     first = fields.shape[1] - 4
     for e in range(len(fields)):
         groups[fields[e, first], DEGREE] += 1
         groups[fields[e, first + 1], DEGREE] += 1
+    return groups
 
 
 @kernel
-def finish(ids, size, links, rule, merges):
+def finish(laid, filled, links, rule, merges):
     """Merge until no edge is left within the ceiling; return the number of merges.
 
-    `links` is what `list_edges` wrote; it is overwritten, as is `ids`.
+    `laid` is what `lay_rows` made of `links`, which `list_edges` wrote, and `filled` what `fill_slots` returned. All of
+    it is overwritten.
     """
     left, right, height, merged_size = merges
     values, fields, slots = links
+    lists, end = laid
+    ids, groups = lists.ids, lists.groups
     n = len(ids)
-    groups = np.zeros((8, n), np.int64).T
-    groups[:, SIZE] = size
-    count_degrees(groups, fields)
-    lists, end = lay_rows(ids, groups, fields, 0)
-    filled = fill_slots(slots, fields)
     walk, through = np.empty(n + 1, ids.dtype), np.empty(n + 1, fields.dtype)  # clusters, the edges between them
     found = 0
     for begin in range(n):
@@ -208,8 +209,8 @@ def finish(ids, size, links, rule, merges):
                     filled = fill_slots(slots, fields)
                 after = make_room(a, more, end, lists, links)
                 if after < 0:
-                    lists = Lists(ids, groups, lists.edges[:0].copy(), lists.bounds[:0].copy(), lists.marks[:0].copy())
-                    lists, end = lay_rows(ids, groups, fields, 4 * (groups[a, DEGREE] + more))
+                    needed = groups[a, DEGREE] + more
+                    lists, end = lay_rows(ids, groups, fields, needed, lists.edges, lists.bounds)
                     after = make_room(a, more, end, lists, links)
                 end = after
             before = groups[a, LENGTH]
