@@ -117,7 +117,7 @@ class Folder:
     def write(self, name: str, data: bytes, flush: bool = True) -> None:
         """Write a file whole or not at all, replacing any existing one.
 
-        Without `flush` a power failure may leave it empty: whoever refers to it flushes it first.
+        Without `flush` a power failure may leave it empty until somebody flushes it.
         """
         if not self.local:
             with self._writing():
@@ -197,7 +197,7 @@ class Folder:
             raise StoreError(f"{self.url} cannot be written: {error}; choose another folder") from None
 
     def _written(self, name: str, data: bytes, flush: bool = True) -> str:
-        """Write a temporary file beside `name`, flush it to disk, and return its path."""
+        """Write a temporary file beside `name`, flush it to disk if asked to, and return its path."""
         path = self.at(name)
         os.makedirs(os.path.dirname(path), exist_ok=True)
         temporary = temporary_name(path)
